@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql import Counts, as_of
 from dbt.adapters.mvsink.shard_sql.layout import layout_of
 from dbt.adapters.mvsink.sink import Driver, Outcome, SinkRequest
-from dbt.adapters.mvsink.sink.written import Written
+from dbt.adapters.mvsink.sink.round import Written
 from tests.support.engines import NoEngine
 
 T0 = 1_800_000_000_000
@@ -134,28 +134,28 @@ class Evaluated:
     name: str
     handle: object
 
-    def stage(self, desired, shard, time, description, **_):
+    def stage(self, at):
         state = self.handle.state()
         before = self.world.rows(self.name, state.upper.stored() - 1) if state.readable else Counter()
-        return self.difference(before, desired, time, description)
+        return self.difference(before, at)
 
-    def first_load(self, desired, time, description, **_):
-        return self.difference(Counter(), desired, time, description)
+    def first_load(self, at):
+        return self.difference(Counter(), at)
 
-    def difference(self, before, desired, time, description):
-        after = self.world.evaluate(desired.query)
+    def difference(self, before, at):
+        after = self.world.evaluate(at.desired.query)
         diffs = {row: after[row] - before[row] for row in after | before if after[row] != before[row]}
         table = pa.table(
             {
                 "k": [k for k, _ in diffs],
                 "n": pa.array([n for _, n in diffs], pa.int64()),
-                "_mv_time": pa.array([time] * len(diffs), pa.int64()),
+                "_mv_time": pa.array([at.time] * len(diffs), pa.int64()),
                 "_mv_diff": pa.array(diffs.values(), pa.int64()),
             }
         )
         counts = Counts(sum(d for d in diffs.values() if d > 0), -sum(d for d in diffs.values() if d < 0))
         return Written(
-            self.handle.batch(table, description.lower, description.upper) if diffs else None, counts
+            self.handle.batch(table, at.description.lower, at.description.upper) if diffs else None, counts
         )
 
 

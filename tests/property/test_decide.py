@@ -26,8 +26,8 @@ from dbt.adapters.mvsink.sink import (
     strategy,
 )
 from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
+from dbt.adapters.mvsink.sink.round import Round, Written
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED
-from dbt.adapters.mvsink.sink.written import Written
 
 ABOUT = ("shop.orders", "31%")
 REASONS = st.sampled_from([why for why in Why if why is not Why.UNSAID])
@@ -98,7 +98,8 @@ def run(state: SimpleNamespace) -> tuple[str, bool]:
     )
     run = strategy.Strategy(request, SimpleNamespace(handle=opened), opened.progress, print)  # type: ignore[arg-type]
     try:
-        change = run.change(None, opened.state(), SimpleNamespace(empty=False), 1, None)  # type: ignore[arg-type]
+        plan, shard = SimpleNamespace(time=1), SimpleNamespace(empty=False)
+        change = run.change(Round(opened.state(), plan, shard, None, None))  # type: ignore[arg-type]
     except CannotBeIncremental as error:
         return str(error).split(": ", 1)[1].split(". Nothing was written")[0], True
     return ("" if isinstance(change, Written) else change.text), False
@@ -116,7 +117,7 @@ def explained(state: SimpleNamespace) -> tuple[str, bool]:
 def staged(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decided before anything is staged."""
     whole = Written(None, Counts(), incremental=True)
-    monkeypatch.setattr(strategy, "DeltaWrite", lambda *_: SimpleNamespace(stage=lambda *_: whole))
+    monkeypatch.setattr(strategy, "stage_change", lambda *_: whole)
     monkeypatch.setattr(strategy.Strategy, "_of_few_sums", lambda *_: whole)
     monkeypatch.setattr(explanation._Explained, "_refused", lambda *_: None)
     monkeypatch.setattr(explanation, "sums_of", lambda read: Sums("", (), ()) if read.adds_up else None)

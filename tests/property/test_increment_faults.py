@@ -15,7 +15,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.shard import Batch, Progress, StagedDirectory, files_number
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.sink import Outcome
-from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
+from dbt.adapters.mvsink.sink.staged import StagedKeys
 from tests.property.test_increments import QUERIES, World, unlimited  # noqa: F401
 from tests.support.known_inputs import KnownInputs
 from tests.support.session_engine import open_shard

@@ -96,7 +96,7 @@ def test_a_preview_that_fails_leaves_nothing(tmp_path, unlimited, monkeypatch):
         assert list(unlimited.iterdir())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.preview.Previewing._counted", broken)
+    monkeypatch.setattr("dbt.adapters.mvsink.sink.strategy.Strategy._counted", broken)
     before = files(Path(world.model.uri))
     with pytest.raises(KeyboardInterrupt):
         world.previewed()

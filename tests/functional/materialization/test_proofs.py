@@ -56,10 +56,10 @@ class TestProofs:
     def test_other_rules_are_proved_by_a_tenth_of_the_models_in_each_run(self, project, monkeypatch):
         for c in (20, 21):
             self.run(c)
-        monkeypatch.setattr("dbt.adapters.mvsink.sink.proving.RULES", 10**6)
+        monkeypatch.setattr("dbt.adapters.mvsink.sink.trust.RULES", 10**6)
         assert sum(map(bool, self.run(22).values())) == 1
         monkeypatch.setattr(proofs, "SHARE", 1)
-        monkeypatch.setattr("dbt.adapters.mvsink.sink.proving.RULES", 10**6 + 1)
+        monkeypatch.setattr("dbt.adapters.mvsink.sink.trust.RULES", 10**6 + 1)
         assert sum(map(bool, self.run(23).values())) == 2
 
     def test_a_rule_that_is_wrong_is_noticed_by_the_first_run(self, project, monkeypatch, caplog):

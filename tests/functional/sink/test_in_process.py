@@ -8,7 +8,7 @@ import pytest
 from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.local import rows as local_rows
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
-from dbt.adapters.mvsink.sink import Assertion, Driver, not_null, write
+from dbt.adapters.mvsink.sink import Assertion, Driver, RunPlan, not_null, write
 from tests.support.session_engine import Model, SessionEngine
 
 # before, and after: a value goes, one comes, one stays, one is there more often
@@ -58,14 +58,14 @@ def corrections(model, query, **changes):
     """The correction to ``query`` as staged here, and by Spark. Nothing is appended."""
     with model.open(query) as handle:
         driver = Driver(model.request(query, **changes), handle, SessionEngine(model.session))
-        state = handle.state()
-        shard, time = Layout.of(handle, state), driver.request.time
-        desired = driver._desired(state, time)
-        description = BatchDescription(state.upper, state.upper.of(time + 1))
-        updates = driver.write._difference(desired, shard, time, sql.Shared())
-        ways = [None if updates is None else handle.write_staged(updates)]
-        correction = driver.write._correction(desired, shard, time)
-        ways.append(driver.write.stager.stage(driver.write._updates(correction, description), "write"))
+        state, time = handle.state(), driver.request.time
+        plan = RunPlan(time, time, state.upper.of(time + 1))
+        description = BatchDescription(state.upper, plan.upper)
+        at = driver._begun(state, plan, Layout.of(handle, state), description)
+        written = driver.write.whole_rows_locally(at, sql.Shared())
+        ways = [None if written is None else written.batch]
+        correction = write.correction_of(at.desired, at)
+        ways.append(driver.write.stager.stage(correction.updates_before(plan.upper.stored()), "write"))
         return [None if way is None else staged(model.session, way.uri) for way in ways]
 
 

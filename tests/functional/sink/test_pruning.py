@@ -12,7 +12,7 @@ import pytest
 from dbt.adapters.mvsink.engine import Column, parse_type, predicates, sql
 from dbt.adapters.mvsink.incremental.restrict import Keys
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
-from dbt.adapters.mvsink.sink.staged_changes import StagedChange
+from dbt.adapters.mvsink.sink.staged import StagedChange
 
 COLUMNS = tuple(Column(name, parse_type("bigint", name)) for name in ("a", "b", "k"))
 KEYS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dbt.adapters.mvsink.cli.dbt_runner import Model, RunResult
-from dbt.adapters.mvsink.cli.scheduler import MAX_WAIT, Round, Scheduler, WatchedModel
+from dbt.adapters.mvsink.cli.scheduler import MAX_WAIT, Scheduler, WatchedModel, WatchRound
 from dbt.adapters.mvsink.inputs.position import FILE_LIST, SHARD, Observation
 from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces
 
@@ -69,7 +69,7 @@ class World:
             if each.ok:
                 inputs = ProbedPlaces(frozenset(self.reads[each.unique_id]), each.unique_id == "untrackable")
                 self.scheduler.learned(each.unique_id, inputs, self.now)
-        return Round(tuple(ran), self.reasons, started, self.now)
+        return WatchRound(tuple(ran), self.reasons, started, self.now)
 
     def write(self, place, files=None, **more):
         before = self.places.get(place)

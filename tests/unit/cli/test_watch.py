@@ -14,7 +14,7 @@ import pytest
 from dbt.adapters.mvsink.cli.commands import watch as command
 from dbt.adapters.mvsink.cli.commands.watch import lines
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, Model, RunResult
-from dbt.adapters.mvsink.cli.scheduler import Reason, Round
+from dbt.adapters.mvsink.cli.scheduler import Reason, WatchRound
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
 from dbt.adapters.mvsink.inputs.position import SHARD
 from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces, Prober
@@ -31,11 +31,11 @@ def test_a_round_in_words():
         for name, text, since in (("a", "raw/a", 0), ("b", "upstream", 500))
     }
     wrote = ran("a", kind="append", rows_inserted=1200, rows_deleted=3)
-    done = Round((wrote, ran("b", kind="none")), why, NOW + 1000, NOW + 3400)
+    done = WatchRound((wrote, ran("b", kind="none")), why, NOW + 1000, NOW + 3400)
     assert list(lines(done, [])) == [
         "a +1,200 -3, b unchanged  (raw/a; fresh 3.4 s after the change, ran 2.4 s)"
     ]
-    failed = Round((ran("a", "error", "no such file"), ran("b", "skipped")), why, NOW, NOW + 2000)
+    failed = WatchRound((ran("a", "error", "no such file"), ran("b", "skipped")), why, NOW, NOW + 2000)
     assert list(lines(failed, [ran("v", "error", "a view")])) == [
         "nothing ran  (raw/a; ran 2.0 s)",
         "  a failed: no such file",

@@ -9,8 +9,7 @@ import pytest
 from dbt.adapters.mvsink.shard import Commit, CommitNote
 from dbt.adapters.mvsink.shard.commit_log import commit_of, metadata
 from dbt.adapters.mvsink.shard.state import Change
-from dbt.adapters.mvsink.sink.gate import AuditScope
-from dbt.adapters.mvsink.sink.gating import passed_before
+from dbt.adapters.mvsink.sink.gate import AuditScope, passed_before
 
 
 def commit(version, kind, audits=(), audited=None, token="t"):

@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard import DataFile, Directory
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Desired
-from dbt.adapters.mvsink.sink.locator import SAMPLED, locator
+from dbt.adapters.mvsink.sink.detection import SAMPLED, locator
 
 
 def column(name, kind):
@@ -74,7 +74,7 @@ CHOICES = {
 
 @pytest.mark.parametrize(("handle", "wanted"), CHOICES.values(), ids=CHOICES)
 def test_the_choice(handle, wanted):
-    assert locator(handle, desired(), base(600_000, 900_000)) == wanted
+    assert locator(handle, desired().present, base(600_000, 900_000)) == wanted
     assert handle.asked == ("batches/b/1.parquet", NAME.name, KEY.name)
 
 
@@ -92,4 +92,4 @@ NONE = {
 @pytest.mark.parametrize(("wanted", "shard"), NONE.values(), ids=NONE)
 def test_where_no_file_is_opened(wanted, shard):
     handle = Handle(())
-    assert locator(handle, wanted, shard) is None and handle.asked == ()
+    assert locator(handle, wanted.present, shard) is None and handle.asked == ()

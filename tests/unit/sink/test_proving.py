@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from dbt.adapters.mvsink.incremental import RULES
-from dbt.adapters.mvsink.sink import proving
-from dbt.adapters.mvsink.sink.proving import Proving, unproven
+from dbt.adapters.mvsink.sink import trust
+from dbt.adapters.mvsink.sink.trust import Proving, unproven
 
 
 def runs(
@@ -51,9 +51,7 @@ def test_a_difference_begins_again():
     assert runs(2, recorded) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "earlier", [{}, {proving.READING: 7, proving.RULE_NUMBER: RULES + 1, proving.RUNS: 99}]
-)
+@pytest.mark.parametrize("earlier", [{}, {trust.READING: 7, trust.RULE_NUMBER: RULES + 1, trust.RUNS: 99}])
 def test_other_rules_are_proved_by_models_that_are_admitted(earlier: Mapping[str, int]):
     recorded = dict(earlier)
     assert runs(3, recorded, admitted=lambda at: False) == []

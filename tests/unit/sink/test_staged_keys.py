@@ -15,8 +15,8 @@ from dbt.adapters.mvsink.local import rows as local_rows
 from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.shard.storage import Footer
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink import staged_keys
-from dbt.adapters.mvsink.sink.staged_keys import StagedKeys
+from dbt.adapters.mvsink.sink import staged as staged_rows
+from dbt.adapters.mvsink.sink.staged import StagedKeys
 from tests.support.session_engine import Model
 
 
@@ -74,7 +74,7 @@ def test_values_of_another_type_and_doubles_have_none(shard, column, values):
 
 
 def test_many_keys_are_not_read(shard, monkeypatch):
-    monkeypatch.setattr(staged_keys, "MAX_KEYS", 2)
+    monkeypatch.setattr(staged_rows, "MAX_KEYS", 2)
     assert "where" not in in_scope(shard, {"_mv_k0": "k"}, _mv_k0=pa.array([1, 2, 3]))
 
 

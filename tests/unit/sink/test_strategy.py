@@ -12,8 +12,8 @@ from dbt.adapters.mvsink.shard_sql import Counts
 from dbt.adapters.mvsink.sink import Incremental, Independent, ReadsLater
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
+from dbt.adapters.mvsink.sink.round import Round, Written
 from dbt.adapters.mvsink.sink.strategy import Strategy
-from dbt.adapters.mvsink.sink.written import Written
 
 STATE = SimpleNamespace(plan=1, suspended=0)
 
@@ -39,29 +39,31 @@ def staging(
     return Strategy(request, SimpleNamespace(model="dev.m", stage=stage), None, None)
 
 
+def over(shard: Any, desired: Any = None) -> Round:
+    return Round(STATE, SimpleNamespace(time=1), shard, None, desired)
+
+
 def test_always_fails_with_the_reason_and_what_else_is_allowed():
     wanted = "`incremental` is always, but this run cannot be: raw.t changed. Nothing was written; with auto the query would be evaluated in full"
     with pytest.raises(CannotBeIncremental, match=wanted):
-        staging(EvaluateFully(Why.UNREADABLE, "raw.t changed")).stage(
-            None, STATE, SimpleNamespace(empty=False), 1, None
-        )
+        staging(EvaluateFully(Why.UNREADABLE, "raw.t changed")).stage(over(SimpleNamespace(empty=False)))
 
 
 def test_always_evaluates_where_nothing_is_known_of_the_inputs():
     """An error would have no reason to give."""
-    written = staging(EvaluateFully()).stage(None, STATE, SimpleNamespace(empty=False), 1, None)
+    written = staging(EvaluateFully()).stage(over(SimpleNamespace(empty=False)))
     assert not written.incremental
 
 
 def test_always_evaluates_what_a_new_definition_asks_for():
     reason = EvaluateFully(Why.REDEFINED)
-    written = staging(reason).stage(None, STATE, SimpleNamespace(empty=False), 1, None)
+    written = staging(reason).stage(over(SimpleNamespace(empty=False)))
     assert (written.incremental, written.full) == (False, reason)
 
 
 def test_a_verification_says_why_it_cannot_tell_drift_from_a_change():
     shard = SimpleNamespace(empty=False, rows=1)
-    written = staging(EvaluateFully(Why.OTHER_TOOL), verify=True).stage(None, STATE, shard, 1, None)
+    written = staging(EvaluateFully(Why.OTHER_TOOL), verify=True).stage(over(shard))
     assert (written.incremental, written.full.why) == (False, Why.OTHER_TOOL)
 
 
@@ -95,12 +97,12 @@ def test_a_verification_evaluates_what_the_author_wrote_as_long_as_it_reads_the_
     texts, deleted = [], []
     batch = SimpleNamespace(delete=lambda: deleted.append(texts[-1]))
 
-    def stage(desired, *arguments):
-        texts.append(desired.query)
+    def stage(at):
+        texts.append(at.desired.query)
         return Written(batch, Counts(1, 0))
 
     verification = staging(EvaluateFully(), verify=True, stage=stage, own_text=OwnText(*written))
     desired = Desired("the run's", (), 0)
-    staged = verification.stage(desired, STATE, SimpleNamespace(empty=False, rows=1), 1, None)
+    staged = verification.stage(over(SimpleNamespace(empty=False, rows=1), desired))
     assert (texts, staged.rewritten) == (evaluated, reason)
     assert deleted == evaluated[:-1]

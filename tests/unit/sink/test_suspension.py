@@ -9,7 +9,7 @@ import pytest
 
 from dbt.adapters.mvsink.shard import Progress, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts
-from dbt.adapters.mvsink.sink.suspension import AGAIN, Drift, Suspended, recorded, suspended
+from dbt.adapters.mvsink.sink.trust import AGAIN, Drift, Suspended, recorded, suspended
 
 NOT, VERIFIED, REDEFINED = Suspended
 NONE, SOME, NOISE = Drift(), Drift(Counts(inserted=1)), Drift(Counts(inserted=1), noise=True)

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient
 from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit
-from dbt.adapters.mvsink.sink.forecast import ForecastChange, forecast
+from dbt.adapters.mvsink.sink.run_plan import ForecastChange, forecast
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation

@@ -79,7 +79,7 @@ class WatchedModel:
 
 
 @dataclass(frozen=True)
-class Round:
+class WatchRound:
     """The results of one round. Times are ms."""
 
     results: tuple[RunResult, ...]

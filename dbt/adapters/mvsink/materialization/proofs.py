@@ -1,4 +1,4 @@
-"""Which models prove in this run that the changes of their queries are read right (`sink.proving`).
+"""Which models prove in this run that the changes of their queries are read right (`sink.trust`).
 
 Another number of the rules makes every model's reading a new one. A run in which all of them
 evaluated their queries would take far longer than the last, so a tenth of them do; the others

@@ -31,7 +31,7 @@ waits (`listen`, `wait_for_upper_past`) are for programs that use shards without
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch
-from dbt.adapters.mvsink.shard.client import ShardClient, retry_on_replacement, staged_elsewhere
+from dbt.adapters.mvsink.shard.client import MAX_ROUNDS, ShardClient, retry_on_replacement, staged_elsewhere
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.directories import (
     Directory,

@@ -22,7 +22,15 @@ The layer reaches Spark through `Engine` alone and knows neither dbt nor how a c
 """
 
 from dbt.adapters.mvsink.sink.correction import Assertion, Correction, Desired, not_null
-from dbt.adapters.mvsink.sink.decide import Bounds, Case, Incremental, SumsPolicy, fails, keeps_sums
+from dbt.adapters.mvsink.sink.decide import (
+    Bounds,
+    Case,
+    Increment,
+    Incremental,
+    SumsPolicy,
+    fails,
+    keeps_sums,
+)
 from dbt.adapters.mvsink.sink.driver import Driver
 from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, SchemaChanged, UnknownColumn
 from dbt.adapters.mvsink.sink.gate import (
@@ -36,9 +44,7 @@ from dbt.adapters.mvsink.sink.gate import (
     change_limit,
     changes_before,
 )
-from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.mint import Mint
-from dbt.adapters.mvsink.sink.proving import Proving
 from dbt.adapters.mvsink.sink.request import (
     Evidence,
     Independent,
@@ -52,7 +58,8 @@ from dbt.adapters.mvsink.sink.request import (
     SinkRequest,
     Superseded,
 )
+from dbt.adapters.mvsink.sink.round import RunPlan
 from dbt.adapters.mvsink.sink.run_history import RunHistory
-from dbt.adapters.mvsink.sink.run_plan import RunPlan, run_timing
-from dbt.adapters.mvsink.sink.suspension import Drift, Suspended, suspended
+from dbt.adapters.mvsink.sink.run_plan import run_timing
+from dbt.adapters.mvsink.sink.trust import Drift, Proving, Suspended, suspended
 from dbt.adapters.mvsink.sink.write import Write

@@ -24,7 +24,7 @@ EVERYTHING = Buckets(0)  # a single one
 
 
 @dataclass(frozen=True)
-class Copied:
+class EvaluatedFiles:
     """A query's rows in files, with their hashes: a term of a correction as `Desired` is."""
 
     uri: str
@@ -90,7 +90,7 @@ def _negated_updates(shard: Layout, time: int) -> str:
 
 
 @dataclass(frozen=True)
-class Hashes:
+class DifferingHashes:
     """The rows to compare: those of the ``count`` hashes ``h`` in the files at ``uri``, the result
     of `differing_hashes`, also for ``located``.
     """
@@ -100,7 +100,7 @@ class Hashes:
     located: Column | None = None
     alone: bool = False  # there is one record of each hash: nothing to add up
 
-    def examined(self, engine: Engine) -> Hashes:
+    def examined(self, engine: Engine) -> DifferingHashes:
         """The same with what is true of all these hashes. Of one hash, all rows are compared or
         none: the located column locates nothing if it is NULL in one of the rows, or if rows share
         a hash, for they may have several values of it.

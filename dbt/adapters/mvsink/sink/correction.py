@@ -156,6 +156,11 @@ class Desired:
     condition: str = ""
     signed: bool = False
 
+    @property
+    def present(self) -> tuple[Column, ...]:
+        """The columns that the query has."""
+        return tuple(column for column in self.columns if column.name not in self.missing)
+
     def where(self, condition: str) -> Desired:
         """The same with a ``condition`` over the query's columns, applied directly to the query."""
         return replace(self, condition=condition)

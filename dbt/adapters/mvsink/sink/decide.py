@@ -25,15 +25,15 @@ change is needed apart from what was wrong before.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from dbt.adapters.mvsink import limits
-from dbt.adapters.mvsink.incremental import Scoped
+from dbt.adapters.mvsink.engine.predicates import Filter
+from dbt.adapters.mvsink.incremental import Analysed, Scoped, filters
 from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.sink.increment import Increment
 from dbt.adapters.mvsink.sink.run_history import SUMMED, RunHistory
 
 
@@ -58,8 +58,30 @@ class SumsPolicy(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Increment:
+    """A change of contents that follows from the changes of ``inputs``.
+
+    ``inputs``: the relations that are read in another way than the text of the query has it.
+    ``clock``: the times (ms) that `mv_now()` was and is; None if the query does not use it.
+    ``small``: so little data is read that evaluating the query costs no more; of a query over the
+    model's sums: there are few. ``reading``: a number for all that decides how it is read.
+    """
+
+    analysed: Analysed
+    inputs: tuple[InputSides, ...]
+    clock: tuple[int, int] | None = None
+    small: bool = False
+    reading: int = 0
+
+    @cached_property
+    def filters(self) -> Mapping[str, Filter]:
+        """See `incremental.filters`."""
+        return filters(self.analysed)
+
+
+@dataclass(frozen=True)
 class Case:
-    """What decides. ``contents``: whether the shard has any. ``suspended``: see `suspension`.
+    """What decides. ``contents``: whether the shard has any. ``suspended``: see `trust`.
     ``summed``: the query is that over the model's sums. ``moved``: an input changed while its
     change was computed. ``increment`` and ``history`` are asked when a line needs them, once.
     """

@@ -5,9 +5,12 @@ task's sums fit the processor's cache, enough that, if few rows changed, few unc
 bucket that differs. The result only shows which rows to compare.
 
 A row's bucket follows from its hash, which spreads changed rows best: most are alone in their
-bucket. Or it follows from a column's value (`locator`), which keeps the rows of a key together and
-limits the query to certain keys. Rows with NULL there may be most of the table: they have buckets
-of their own, by their hash.
+bucket. Or it follows from the value of a column, the *locator*, which keeps the rows of a key
+together. Then a condition on that column limits the query's second evaluation to the values of the
+buckets that differ; Spark pushes it down past projections, joins, and groupings and windows by that
+column, towards the scans. Any column gives the same rows, wherever Spark leaves the condition: the
+choice is one of speed alone. Rows with NULL there may be most of the table: they have buckets of
+their own, by their hash.
 
 No sum can overflow, however many rows share a bucket: a hash is summed in two parts of 22 bits, and
 fewer than 2^40 copies of rows are summed on either side (`Layout.detectable` bounds the shard's).
@@ -18,9 +21,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink.engine import Column, sql
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.physical import DIFF, HASH
+from dbt.adapters.mvsink.shard import StagingHandle
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.rewrite import ORDERED
 
 ROWS_PER_BUCKET = 64
 NEIGHBOUR_BITS = 5  # low bits of an integer that do not count for its bucket
@@ -28,6 +36,12 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 PART_BITS = 22  # of a hash; two parts and the longest bucket number make up the whole hash
 # of a bucket's number; the embedded session's fast map for sums holds up to 2^20 keys
 MIN_BITS, MAX_BITS = 10, 20
+MANY_ROWS = 1_000_000  # of a base; below, evaluating the query twice costs little
+# whose least value Spark keeps in place while it groups; for others it would sort all rows
+FIXED_WIDTH = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
+SAMPLED = 10_000  # rows
+MIN_DISTINCT = 0.1  # of the sampled rows
+MAX_FREQUENCY = 0.01  # of the sampled rows, for a single value other than NULL
 
 
 @dataclass(frozen=True)
@@ -191,3 +205,29 @@ def _upper(hash_expression: str) -> str:
 def _middle(hash_expression: str) -> str:
     """The 22 bits below."""
     return f"(shiftrightunsigned({hash_expression}, {64 - 2 * PART_BITS}) & {2**PART_BITS - 1}L)"
+
+
+def locator(handle: StagingHandle, columns: Sequence[Column], shard: Layout) -> Column | None:
+    """The first of the query's ``columns`` whose values in a sample of the base are mostly
+    different and none of them frequent; NULL may be. None: there is none, or the shard is small,
+    where to evaluate the query twice costs little.
+
+    A column with few values fills few buckets, and one changed row makes all rows of its bucket
+    candidates; so does a value that many rows share.
+    """
+    if shard.base is None or shard.base.rows < MANY_ROWS:
+        return None
+    candidates = tuple(c for c in columns if c.type.name in ORDERED)
+    if not candidates:
+        return None
+    largest = max(shard.base.files, key=lambda file: file.rows or 0)
+    sample = handle.first_rows(largest, arrow_schema(candidates), SAMPLED)
+    return next((column for column in candidates if _varied(sample.column(column.name))), None)
+
+
+def _varied(values: pa.ChunkedArray) -> bool:
+    present = values.drop_null()
+    counts = pc.value_counts(present).field("counts")
+    if len(counts) < MIN_DISTINCT * len(values):
+        return False
+    return bool(pc.max(counts).as_py() <= max(MAX_FREQUENCY * len(values), 1 / MIN_DISTINCT))

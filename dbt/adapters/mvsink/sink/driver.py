@@ -10,17 +10,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, columns_added, shard_columns
+from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, columns_added
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import (
+    MAX_ROUNDS,
     Antichain,
     FilesChanged,
     Progress,
     SchemaMismatch,
+    ShardReplaced,
     ShardState,
     UpperMismatch,
     WriteHandle,
-    retry_on_replacement,
     schema_differences,
 )
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout
@@ -28,14 +29,13 @@ from dbt.adapters.mvsink.shard_sql.append import Append
 from dbt.adapters.mvsink.shard_sql.current_view import widened
 from dbt.adapters.mvsink.shard_sql.layout import vacant
 from dbt.adapters.mvsink.shard_sql.rewrite import Upkeep
-from dbt.adapters.mvsink.sink import clock_ahead
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.gating import Gating
+from dbt.adapters.mvsink.sink.gate import Gating
 from dbt.adapters.mvsink.sink.mint import Mint
-from dbt.adapters.mvsink.sink.preview import Previewing
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
+from dbt.adapters.mvsink.sink.round import Round, RunPlan, Written
 from dbt.adapters.mvsink.sink.run_plan import (
-    RunPlan,
+    ahead_of_clock,
     column_changes,
     compacted_after,
     next_since,
@@ -44,9 +44,9 @@ from dbt.adapters.mvsink.sink.run_plan import (
 )
 from dbt.adapters.mvsink.sink.strategy import Strategy
 from dbt.adapters.mvsink.sink.write import Write
-from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.append")
+NOTHING = Written(None, Counts(), evaluated=False)  # only the upper moves
 
 
 @dataclass
@@ -62,87 +62,98 @@ class Driver:
     added: tuple[Column, ...] = ()  # columns that this run has added to the shard
 
     def __post_init__(self) -> None:
-        self.write = Write(self.engine, self.handle, self.request.model, self.watch)
-        self.appender = Append(self.handle, self.request.model)
-        self.upkeep = Upkeep(self.engine, self.handle, self.watch, self.request.invocation_id)
+        request = self.request
+        self.write = Write(self.engine, self.handle, request.model, self.watch)
+        self.appender = Append(self.handle, request.model)
+        self.upkeep = Upkeep(self.engine, self.handle, self.watch, request.invocation_id)
         self.warnings = self.upkeep.warnings
-        self.gating = Gating(self.request, self.handle, self.engine, self.watch, self.warnings)
+        self.gating = Gating(request.gate, request.model, self.handle, self.engine, self.watch, self.warnings)
 
-    def run(self) -> Outcome:
-        """Bring the shard to the next refresh after the run's time; if read-only, preview that."""
-        return retry_on_replacement([self.handle], self._run)
+    @property
+    def strategy(self) -> Strategy:
+        return Strategy(self.request, self.write, self.handle.progress, self.warnings.append)
 
     def check_columns(self) -> None:
         """Raise `SchemaChanged` if the request forbids the query's columns. Writes nothing."""
         column_changes(self.request, self.handle.state())
 
-    def _run(self) -> Outcome:
-        self.ahead, self.added = None, ()
-        if not self.request.read_only:
-            self.handle.keep_statistics()
-        mint, generation = None, None
+    def run(self) -> Outcome:
+        """Bring the shard to the next refresh after the run's time; if read-only, preview that.
+
+        Starts again if another run replaces the shard, as `retry_on_replacement` does.
+        """
+        mint: Mint | None = None
+        generation, replaced = None, 0
         while True:
-            state = self.handle.state()
-            if mint is None or state.creation != generation:
-                mint = Mint(self.request.model, read_only=self.request.read_only)
-                generation = state.creation
-            outcome = self._attempt(mint, state, planned(self.request, state))
-            if outcome is not None:
-                return outcome
+            try:
+                if mint is None and not self.request.read_only:
+                    self.handle.keep_statistics()
+                state = self.handle.state()
+                if mint is None or state.creation != generation:
+                    mint = Mint(self.request.model, read_only=self.request.read_only)
+                    generation = state.creation
+                outcome = self._attempt(mint, state, planned(self.request, state))
+                if outcome is not None:
+                    return outcome
+            except ShardReplaced:
+                replaced += 1
+                if replaced == MAX_ROUNDS:
+                    raise
+                self.handle.follow()
+                mint, self.ahead, self.added = None, None, ()
 
     def _attempt(self, mint: Mint, state: ShardState, plan: RunPlan) -> Outcome | None:
         """One attempt on one version; None if more is to be done, or another commit came first."""
-        read_only = self.request.read_only
-        if plan.time is not None and self.request.superseded is not None:
+        request, read_only = self.request, self.request.read_only
+        if plan.time is not None and request.superseded is not None:
             kind = Kind.READ_ONLY if read_only else Kind.NONE
-            return replace(self._idle(state), kind=kind, up_to_date=True, superseded=self.request.superseded)
+            return replace(self._idle(state), kind=kind, up_to_date=True, superseded=request.superseded)
         if plan.generation:
             return self._preview(state, plan) if read_only else self._replace(state, plan)
         if plan.time is None:
             return self._pass(state, plan)
         if plan.added and not read_only:
-            self._add_columns(state, plan)
+            note = replace(note_of(request, Counts(), self.watch), purpose=columns_added(plan.added))
+            if self.upkeep.evolve(state, plan.added, note):
+                self.added = plan.added
             return None
         as_of = Antichain.of(0 if state.readable else plan.time)
         mint.observe_as_of(as_of)
         mint.observe_persist(state.upper)
         mint.observe_desired(plan.upper)
         if not read_only and not state.readable and (plan.begins or state.upper.less_than(as_of)):
-            self._raise_upper(state, plan, as_of, plan.time, mint.peek())
+            self._raise_upper(state, plan, as_of, mint.peek())
             return None
         description = mint.peek() if read_only else mint.mint()
         if description is None:
             self.upkeep.require_whole(state)
             return self._nothing_to_mint(state, plan)
-        evidence = self.request.evidence
-        if not self.request.verify and evidence.unchanged(state, self.handle.progress, plan.time):
-            return self._unevaluated(state, plan, plan.time, description)
-        return self._preview(state, plan) if read_only else self._round(state, plan, plan.time, description)
+        if not request.verify and request.evidence.unchanged(state, self.handle.progress, plan.time):
+            return self._unevaluated(state, plan, description)
+        return self._preview(state, plan) if read_only else self._round(state, plan, description)
 
-    def _unevaluated(
-        self, state: ShardState, plan: RunPlan, time: int, description: BatchDescription
-    ) -> Outcome | None:
+    def _unevaluated(self, state: ShardState, plan: RunPlan, description: BatchDescription) -> Outcome | None:
         """Only the upper moves. None if the race was lost."""
         self.upkeep.require_whole(state)
-        kind, nothing = Kind.READ_ONLY, Written(None, Counts())
+        assert plan.time is not None
+        kind = Kind.READ_ONLY
         if not self.request.read_only:
-            kind, progress = Kind.APPEND, self.request.evidence.progress(state, time)
-            if not self._append(state, plan, nothing, description, time, progress):
+            kind, progress = Kind.APPEND, self.request.evidence.progress(state, plan.time)
+            if not self._append(state, plan, description, NOTHING, progress):
                 return None
-        return replace(self._outcome(kind, nothing, time, description), evaluated=False)
+        return self._outcome(kind, NOTHING, plan.time, description)
 
     def _append(
         self,
         state: ShardState,
         plan: RunPlan,
-        written: Written,
         description: BatchDescription,
-        time: int | None = None,
+        written: Written,
         progress: Progress | None = None,
-        mode: str = "",
     ) -> bool:
         """Commit it, and do what is due afterwards. False if the race was lost."""
-        note = replace(written.noted(note_of(self.request, written.counts, self.watch, time)), mode=mode)
+        note = written.noted(note_of(self.request, written.counts, self.watch, plan.time))
+        note = replace(note, mode=written.mode)
         if written.incremental and written.compared and note.seconds is not None:
             unverified = note.seconds - self.watch.seconds.get("verify", 0.0)  # as the next run will take
             note = replace(note, seconds=round(unverified, 3))
@@ -155,20 +166,15 @@ class Driver:
             self.upkeep.maintain(result.maintenance)
         return result is not None
 
-    def _add_columns(self, state: ShardState, plan: RunPlan) -> None:
-        note = replace(note_of(self.request, Counts(), self.watch), purpose=columns_added(plan.added))
-        if self.upkeep.evolve(state, plan.added, note):
-            self.added = plan.added
-
     def _raise_upper(
-        self, state: ShardState, plan: RunPlan, as_of: Antichain, time: int, first: BatchDescription | None
+        self, state: ShardState, plan: RunPlan, as_of: Antichain, first: BatchDescription | None
     ) -> None:
         """Raise a shard without contents to ``as_of``. A gate is passed before: this commits."""
         if self.request.gate.is_active and self.ahead is None and first is not None:
-            self.ahead = (first, self._written(state, plan, Layout.of(self.handle, state), time, first))
-        self.appender.raise_upper(
-            state.upper, as_of, note_of(self.request, Counts(), self.watch), plan.creation
-        )
+            at = self._begun(state, plan, Layout.of(self.handle, state), first)
+            self.ahead = (first, self._judged(at, self.strategy.stage(at)))
+        note = note_of(self.request, Counts(), self.watch)
+        self.appender.raise_upper(state.upper, as_of, note, plan.creation)
 
     def _pass(self, state: ShardState, plan: RunPlan) -> Outcome | None:
         """No refresh is due: at most the upper moves, to the next. None if the race was lost."""
@@ -177,25 +183,24 @@ class Driver:
             return self._nothing_to_mint(state, plan)
         if self.request.read_only:
             return replace(self._idle(state), kind=Kind.READ_ONLY, upper=plan.upper)
-        note = note_of(self.request, Counts(), self.watch)
         if state.readable:
-            description = BatchDescription(state.upper, plan.upper)
-            if not self._append(state, plan, Written(None, Counts()), description):
+            if not self._append(state, plan, BatchDescription(state.upper, plan.upper), NOTHING):
                 return None
-        elif not self.appender.raise_upper(state.upper, plan.upper, note, plan.creation):
-            return None
+        else:
+            note = note_of(self.request, Counts(), self.watch)
+            if not self.appender.raise_upper(state.upper, plan.upper, note, plan.creation):
+                return None
         idle = self._idle(self.handle.state())
         kind = Kind.FINAL if plan.upper.is_empty() else Kind.NONE
         return replace(idle, kind=kind, lower=state.upper, upper=plan.upper, up_to_date=True, scheduled=True)
 
-    def _round(
-        self, state: ShardState, plan: RunPlan, time: int, description: BatchDescription
-    ) -> Outcome | None:
-        """One description from mint to append, written at ``time``; None if the race was lost."""
-        shard = Layout.of(self.handle, state)
+    def _round(self, state: ShardState, plan: RunPlan, description: BatchDescription) -> Outcome | None:
+        """One description from mint to append; None if the race was lost."""
+        shard, strategy = Layout.of(self.handle, state), self.strategy
         # a fold is a commit, and the gate comes before every commit
         if shard.loose and self.request.gate.is_active:
-            self._written(state, plan, shard, time, description).delete()
+            at = self._begun(state, plan, shard, description)
+            self._judged(at, strategy.stage(at)).delete()
         columns = state.schema
         state, shard = self.upkeep.folded(state)
         if state.upper != description.lower:
@@ -204,19 +209,20 @@ class Driver:
         # a run of another query has added columns: a correction by this query would retract them
         if differences:
             raise SchemaMismatch(self.handle.uri, differences)
+        at = self._begun(state, plan, shard, description)
         if self.ahead is not None and self.ahead[0] == description and shard.empty:
             written = self.ahead[1]
         else:
-            written = self._written(state, plan, shard, time, description)
-        progress = progress_of(self.request, state, written, time)
+            written = self._judged(at, strategy.stage(at))
+        progress = progress_of(self.request, state, written, at.time)
         if written.incremental and not progress.known and not written.counts.errors_inserted:
             # an input changed meanwhile: then its change is not in the correction as a whole
             written.delete()
-            written = self._written(state, plan, shard, time, description, evaluate=True)
-            progress = progress_of(self.request, state, written, time)
-        if not self._append(state, plan, written, description, time, progress, written.mode):
+            written = self._judged(at, strategy.stage(at, moved=True))
+            progress = progress_of(self.request, state, written, at.time)
+        if not self._append(state, plan, description, written, progress):
             return None
-        return self._outcome(Kind.APPEND, written, time, description)
+        return self._outcome(Kind.APPEND, written, at.time, description)
 
     def _replace(self, state: ShardState, plan: RunPlan) -> Outcome | None:
         """A new generation: all contents are swapped in by one commit. None if the race was lost.
@@ -227,10 +233,11 @@ class Driver:
         columns = wanted_columns(self.request, state)
         since = plan.upper if plan.time is None else Antichain.of(plan.time)
         description = BatchDescription(since, plan.upper)
-        written = Written(None, Counts())
+        written, progress = Written(None, Counts()), None
         if plan.time is not None:
-            written = self.write.first_load(self._query(state, columns, plan.time), plan.time, description)
-            written = self.gating.audited(state, plan, vacant(state, self.handle.uri, columns), written)
+            at = self._begun(state, plan, vacant(state, self.handle.uri, columns), description)
+            written = self.gating.audited(at, self.write.first_load(at))
+            progress = progress_of(self.request, state, written, plan.time)
         batches = [] if written.batch is None else [written.batch]
         try:
             with self.watch("append"):
@@ -242,9 +249,7 @@ class Driver:
                     note=written.noted(note_of(self.request, written.counts, self.watch, plan.time)),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
-                    progress=None
-                    if plan.time is None
-                    else progress_of(self.request, state, written, plan.time),
+                    progress=progress,
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:
@@ -256,30 +261,20 @@ class Driver:
 
     # contents, and the gate
 
-    def _written(
-        self,
-        state: ShardState,
-        plan: RunPlan,
-        shard: Layout,
-        time: int,
-        description: BatchDescription,
-        *,
-        evaluate: bool = False,
-    ) -> Written:
-        """The correction, staged, after it has passed the gate. ``evaluate``: see `Strategy`."""
-        strategy = Strategy(self.request, self.write, self.handle.progress, self.warnings.append, evaluate)
-        written = strategy.stage(self._desired(state, time), state, shard, time, description)
-        return written if written.counts.nothing else self.gating.audited(state, plan, shard, written)
-
-    def _desired(self, state: ShardState, time: int) -> Desired:
-        """The query as of ``time``, in the shard's columns and their order."""
-        return self._query(state, shard_columns(state.schema), time)
-
-    def _query(self, state: ShardState, columns: tuple[Column, ...], time: int) -> Desired:
-        """The query as of ``time`` in these ``columns``; those that it no longer has are NULL."""
+    def _begun(self, state: ShardState, plan: RunPlan, shard: Layout, description: BatchDescription) -> Round:
+        """The round that brings ``shard``, of ``state``, to the query as of the plan's time, in the
+        shard's columns; those that the query no longer has are NULL.
+        """
+        assert plan.time is not None
         names = {column.name for column in self.request.columns}
-        missing = tuple(column.name for column in columns if column.name not in names)
-        return Desired(self.request.query_at(time), columns, state.salt, self.request.assertions, missing)
+        missing = tuple(column.name for column in shard.columns if column.name not in names)
+        query, assertions = self.request.query_at(plan.time), self.request.assertions
+        desired = Desired(query, shard.columns, state.salt, assertions, missing)
+        return Round(state, plan, shard, description, desired)
+
+    def _judged(self, at: Round, written: Written) -> Written:
+        """``written``, after it has passed the gate."""
+        return written if written.counts.nothing else self.gating.audited(at, written)
 
     # read-only
 
@@ -289,36 +284,28 @@ class Driver:
         if plan.time is None:
             outcome = self._outcome(Kind.READ_ONLY, Written(None, Counts()), None, description)
             return replace(outcome, generation=plan.generation)
-        shard = self._previewed(state, plan)
-        desired = self._query(state, shard.columns, plan.time)
-        previewing = Previewing(self.request, self.handle, self.engine, self.watch, self.warnings.append)
-        if plan.generation or plan.added:
-            previewed = previewing.evaluated(desired, shard, plan.time)
+        if plan.generation:  # it needs none of the old files
+            shard = vacant(state, self.handle.uri, wanted_columns(self.request, state))
         else:
-            previewed = previewing.corrected(desired, state, shard, plan.time, description)
-        counts, gate = previewed.counts, None
+            shard = Layout.of(self.handle, state)
+            shard = widened(shard, plan.added) if plan.added else shard
+        at = self._begun(state, plan, shard, description)
+        previewed, gate = self.strategy.preview(at), None
+        counts = previewed.counts
         if self.request.gate.is_active and (plan.generation or not counts.nothing):
-            gate = self.gating.previewed(state, plan, counts, desired.plain_rows())
+            gate = self.gating.previewed(at, counts)
         compacted = compacted_after(self.request, state, plan, previewed.updates)
         written = Written(None, counts, incremental=previewed.incremental, full=previewed.full)
         outcome = self._outcome(Kind.READ_ONLY, written, plan.time, description)
         preview = Preview(shard.names, previewed.sample, gate, compacted)
         return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
 
-    def _previewed(self, state: ShardState, plan: RunPlan) -> Layout:
-        """The layout that a preview compares with. A new generation needs none of the old files."""
-        if plan.generation:
-            return vacant(state, self.handle.uri, wanted_columns(self.request, state))
-        current = Layout.of(self.handle, state)
-        return widened(current, plan.added) if plan.added else current
-
     # outcomes
 
     def _nothing_to_mint(self, state: ShardState, plan: RunPlan) -> Outcome:
         if state.upper.is_empty():
             return replace(self._idle(state), kind=Kind.FINAL, up_to_date=True, scheduled=True)
-        scheduled = clock_ahead.scheduled(self.request, plan, state.upper, self.handle.history)
-        warning = "" if scheduled else clock_ahead.warning(self.request, state.upper, self.handle.history)
+        scheduled, warning = ahead_of_clock(self.request, plan, state.upper, self.handle.history)
         if warning:
             self.warnings.append(warning)
         return replace(self._idle(state), up_to_date=True, scheduled=scheduled)
@@ -364,6 +351,7 @@ class Driver:
             bytes_staged=sum(batch.bytes for batch in written.batches),
             candidate_buckets=written.candidate_buckets,
             evaluated_once=written.evaluated_once,
+            evaluated=written.evaluated,
             incremental=written.incremental,
             full=written.full,
             drifted=written.drift,

@@ -12,6 +12,11 @@ The first load and a full refresh are exempt from `max_change`; audits always ru
 changes nothing is not checked. A new generation for another reason (changed columns, a changed
 definition) replaces all rows without counting which are new: its change is the difference in the
 number of rows.
+
+An audit with an `AuditScope` checks only the rows that a run adds, if the contents before have
+passed it without a failure. The note of the commit that wrote them records this: the digests of the
+audits, and the version that the correction was compared with. The record is valid as long as every
+commit since that version is our own and left all rows as they were.
 """
 
 from __future__ import annotations
@@ -23,11 +28,13 @@ from typing import Protocol
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
-from dbt.adapters.mvsink.shard import Batch, Commit
+from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.shard import Batch, Commit, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Counts, Layout, row_count
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
-from dbt.adapters.mvsink.sink.errors import AuditFailed, MaxChangeExceeded
+from dbt.adapters.mvsink.sink.errors import AuditFailed, GateFailed, MaxChangeExceeded
+from dbt.adapters.mvsink.sink.round import DROPPED, FULL_REFRESH, Round, Written
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, SUMMED
 
 # What `max_change: auto` learns from: a bound that anyone can check by head. In a simulated year of
@@ -39,6 +46,8 @@ FACTOR = 4
 FLOOR = 100  # rows
 FAILING_ROWS = 5  # that an error shows
 LONGEST_VALUE = 80  # characters of a value that an error shows
+LOOKED_AT = 50  # commits; if contents are older, they are audited as a whole
+SAME_ROWS = ("advance", "schema", "compact")  # kinds of commits
 
 
 class Limit(Protocol):
@@ -303,3 +312,77 @@ def _shown(engine: Engine, audit: Audit, contents: str) -> str:
 def _short(value: object) -> str:
     text = "NULL" if value is None else str(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
+
+
+# the gate of one run
+
+
+def passed_before(commits: Sequence[Commit]) -> frozenset[str]:
+    """The digests of the audits that the contents after ``commits``, oldest first, have passed."""
+    later = list(commits)
+    while later and _keeps_rows(later[-1]):
+        later.pop()
+    if not later or later[-1].kind != "append" or not later[-1].token:
+        return frozenset()
+    newest, audited = later[-1], later[-1].note.audited
+    if audited is None:
+        return frozenset()
+    between = [commit for commit in later[:-1] if commit.version > audited]
+    whole = len(between) == newest.version - audited - 1
+    return frozenset(newest.note.audits) if whole and all(map(_keeps_rows, between)) else frozenset()
+
+
+def _keeps_rows(commit: Commit) -> bool:
+    return bool(commit.token) and commit.kind in SAME_ROWS
+
+
+@dataclass
+class Gating:
+    """The gate of one run of ``model``; it adds to ``warnings``."""
+
+    gate: Gate
+    model: str
+    handle: WriteHandle
+    engine: Engine
+    watch: Stopwatch
+    warnings: list[str]
+
+    def audited(self, at: Round, written: Written) -> Written:
+        """``written`` with what it passed. Raises `GateFailed`, and deletes the batch, if the shard
+        with it must not be published.
+        """
+        if not self.gate.is_active:
+            return written
+        try:
+            with self.watch("gate"):
+                passed = self._check(at, written.counts, self._contents(at, written)).passed
+        except BaseException:
+            written.delete()
+            raise
+        return replace(written, audits=passed, audited=at.state.version)
+
+    def previewed(self, at: Round, counts: Counts) -> str:
+        """Why the gate would reject what is desired, or ""."""
+        try:
+            self._check(at, counts, Contents(at.desired.plain_rows(), first=not at.state.readable))
+        except GateFailed as error:
+            return str(error)
+        return ""
+
+    def _contents(self, at: Round, written: Written) -> Contents:
+        shard, negated = at.shard, written.negation is not None
+        rows = would_be(shard, written.batch, negated=negated)
+        scoped = any(audit.scope is not None for audit in self.gate.audits)
+        if not scoped or negated or at.plan.generation or shard.empty or shard.loose:
+            return Contents(rows, first=not at.state.readable)
+        # the correction by itself: the rows of which it adds copies
+        added = would_be(shard, written.batch, negated=True)
+        return Contents(rows, added, passed_before(self.handle.history(LOOKED_AT)))
+
+    def _check(self, at: Round, counts: Counts, contents: Contents) -> GatePassed:
+        generation = at.plan.generation
+        comparable = at.state.readable and generation not in (FULL_REFRESH, DROPPED)
+        current = Layout.of(self.handle, at.state) if comparable else None
+        checked = check(self.gate, self.engine, self.model, counts, current, bool(generation), contents)
+        self.warnings.extend(warning for warning in checked.warnings if warning not in self.warnings)
+        return checked

@@ -14,12 +14,10 @@ from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState, files_number
 from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
-from dbt.adapters.mvsink.sink.decide import Incremental
+from dbt.adapters.mvsink.sink.decide import Increment, Incremental
 from dbt.adapters.mvsink.sink.gate import Gate
-from dbt.adapters.mvsink.sink.increment import Increment
-from dbt.adapters.mvsink.sink.proving import Proving, unproven
-from dbt.adapters.mvsink.sink.suspension import Drift, recorded
-from dbt.adapters.mvsink.sink.written import Written
+from dbt.adapters.mvsink.sink.round import Written
+from dbt.adapters.mvsink.sink.trust import Drift, Proving, recorded, unproven
 
 
 class OnSchemaChange(enum.Enum):

@@ -23,9 +23,8 @@ from dbt.adapters.mvsink.inputs.sides import InputSides, Rows
 from dbt.adapters.mvsink.local.rows import left_to_spark
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
-from dbt.adapters.mvsink.sink.increment import Increment
-from dbt.adapters.mvsink.sink.lookup import MAX_KEYS
-from dbt.adapters.mvsink.sink.staged_changes import StagedChange, padded
+from dbt.adapters.mvsink.sink.decide import Increment
+from dbt.adapters.mvsink.sink.staged import MAX_KEYS, StagedChange, padded
 from dbt.adapters.mvsink.sink.write import Write
 
 MAX_VALUES = 5 * MAX_KEYS  # staged values by which rows of one input are looked for; many are equal

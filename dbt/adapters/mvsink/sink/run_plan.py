@@ -16,38 +16,28 @@ changed definition write at ``T`` itself.
 Columns that are only added need no new generation if the shard has a history to keep: they are
 added in place. With a publish gate a change of columns is a new generation, because the gate comes
 before every commit and its audits need the columns.
+
+`mvsink plan --against` runs models in temporary schemas, where every run is a first load, so
+policies that depend on the previous contents do not apply there: `forecast` applies them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, decide
-from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState, compaction_due
-from dbt.adapters.mvsink.shard_sql import creation_of
-from dbt.adapters.mvsink.sink.errors import NeverRefreshed, SchemaChanged
+from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState, compaction_due
+from dbt.adapters.mvsink.shard_sql import Counts, creation_of
+from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, SchemaChanged
+from dbt.adapters.mvsink.sink.gate import check_change
 from dbt.adapters.mvsink.sink.request import OnSchemaChange, SinkRequest
+from dbt.adapters.mvsink.sink.round import DEFINITION_CHANGED, DROPPED, FULL_REFRESH, RunPlan
 
-DROPPED, FULL_REFRESH, DEFINITION_CHANGED = "dropped before", "full refresh", "definition changed"
 START = Antichain.of(0)
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """``time``: the write time in ms, None if no refresh is due. ``upper``: the shard's next upper.
-
-    ``creation``: the logical time (ms) at which the generation began. ``generation``: why all
-    contents are replaced, empty if they are not. ``begins``: the commit records the creation.
-    ``added``: columns that the shard gets before it is written.
-    """
-
-    creation: int
-    time: int | None
-    upper: Antichain
-    generation: str = ""
-    begins: bool = False
-    added: tuple[Column, ...] = ()
+AHEAD_OF_CLOCK = 60_000  # ms
+History = Callable[[], Sequence[Commit]]  # the shard's commits, oldest first, as far as the log goes
 
 
 def run_timing(
@@ -181,3 +171,106 @@ def compacted_after(
         replace(state, files=files, upper=plan.upper, since=next_since(request, state, plan))
     )
     return () if due is None else tuple(file for file in due.files if file is not staged)
+
+
+# an upper ahead of the clock
+
+
+def ahead_of_clock(
+    request: SinkRequest, plan: RunPlan, upper: Antichain, history: History
+) -> tuple[bool, str]:
+    """Whether ``upper`` is the next refresh of a run whose own time was not ahead of the clock; and
+    if not, the warning about an upper that is ahead of it, or "".
+
+    The refresh may be of this schedule, or of one that the model had earlier: then the commit's
+    ``computed_through`` shows the run's time.
+    """
+    now = request.clock + AHEAD_OF_CLOCK
+    schedule = request.refresh.schedule(plan.creation)
+    if not schedule.on_commit and upper.less_equal(schedule.frontier_after(now)):
+        return True, ""
+    option = upper.as_option()
+    if option is not None and option <= now:
+        return False, ""
+    # the newest commit that moved the upper there; None if the log no longer has it
+    mover = next((commit for commit in reversed(history()) if commit.upper == upper), None)
+    if mover is not None and mover.note.computed_through is not None and mover.note.computed_through <= now:
+        return True, ""
+    if option is None:
+        return False, ""
+    writer = "a run that is no longer in the log"
+    if mover is not None:
+        run = mover.note.invocation_id or mover.writer_id
+        writer = f"run {run} on {mover.host} (version {mover.version})"
+    return False, (
+        f"the shard's upper {option} is ahead of the clock ({request.clock}): {writer} had a wrong "
+        "clock or a mistyped mvsink_run_time; nothing is written until then. "
+        "Remedy: `mvsink rewind`, which keeps history, or --full-refresh"
+    )
+
+
+# a run whose next contents were computed elsewhere
+
+
+@dataclass(frozen=True)
+class ForecastChange:
+    """From contents of ``before`` rows to ``after`` rows; ``inserted`` and ``deleted`` count rows
+    over the columns that both have.
+    """
+
+    before: int
+    after: int
+    inserted: int
+    deleted: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """``generation``: why all contents would be replaced, empty if they would not. ``added``,
+    ``removed``: columns; ``retyped``: the types before and then. ``gate``: whether the publish gate
+    lets the change through, None without a gate or a change; ``gate_message`` why not. ``error``:
+    why the run would fail.
+    """
+
+    generation: str = ""
+    added: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    retyped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    gate: bool | None = None
+    gate_message: str = ""
+    error: str = ""
+
+
+def forecast(request: SinkRequest, state: ShardState, change: ForecastChange) -> Forecast:
+    """What ``request`` would do to the shard ``state``, by its columns, gate and policies. Its
+    audits are not run again: they have passed in the temporary schemas.
+    """
+    try:
+        changes = column_changes(request, state)
+    except SchemaChanged as error:
+        return Forecast(error=str(error))
+    in_place = bool(added_columns(request, state)) and state.readable and not request.gate.is_active
+    generation = f"columns changed ({'; '.join(changes)})" if changes and not in_place else ""
+    stored = {column.name: column.type.text for column in shard_columns(state.schema)}
+    wanted = {column.name: column.type.text for column in wanted_columns(request, state)}
+    altered = Forecast(
+        generation,
+        {name: kind for name, kind in wanted.items() if name not in stored},
+        tuple(name for name in stored if name not in wanted),
+        {name: (stored[name], kind) for name, kind in wanted.items() if stored.get(name, kind) != kind},
+    )
+    return _gated_forecast(request, change, altered)
+
+
+def _gated_forecast(request: SinkRequest, change: ForecastChange, altered: Forecast) -> Forecast:
+    gate, replaces = request.gate, bool(altered.generation)
+    counts = Counts(change.after, change.before) if replaces else Counts(change.inserted, change.deleted)
+    if not gate.is_active or counts.nothing:
+        return altered
+    message = ""
+    if gate.max_change is not None and gate.counts_changes:
+        try:
+            check_change(gate.max_change, request.model, counts, change.before, replaces)
+        except GateFailed as error:
+            message = str(error)
+    return replace(altered, gate=not message, gate_message=message)

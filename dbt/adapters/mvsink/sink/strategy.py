@@ -1,33 +1,37 @@
-"""The choice of how one description's correction is staged: from the changes of the inputs, by
-comparing the query's result with the shard, or by verifying both."""
+"""The choice of how a round's correction is staged: from the changes of the inputs, by comparing
+the query's result with the shard, or by verifying both.
+
+A read-only run counts the correction, computed in the same way. It writes nothing to the shard:
+what follows from the changes is staged in a temporary directory of this machine, and a query that
+is evaluated is compared without staging anything.
+"""
 
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.shard import ShardState
-from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
+from dbt.adapters.mvsink.shard import staged_elsewhere
+from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.append import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired
-from dbt.adapters.mvsink.sink.decide import Case, Incremental, decide, fails
-from dbt.adapters.mvsink.sink.delta_write import DeltaWrite
+from dbt.adapters.mvsink.sink.decide import Case, Increment, Incremental, decide, fails
+from dbt.adapters.mvsink.sink.delta_write import stage_change
 from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
-from dbt.adapters.mvsink.sink.increment import Increment
-from dbt.adapters.mvsink.sink.proving import unproven
-from dbt.adapters.mvsink.sink.request import ReadsLater, SinkRequest
+from dbt.adapters.mvsink.sink.request import ReadsLater, SinkRequest, progress_of
+from dbt.adapters.mvsink.sink.round import Previewed, Round, Written
 from dbt.adapters.mvsink.sink.run_history import RunHistory
-from dbt.adapters.mvsink.sink.suspension import Drift, suspended
+from dbt.adapters.mvsink.sink.trust import Drift, suspended, unproven
 from dbt.adapters.mvsink.sink.verify import equal, verified
 from dbt.adapters.mvsink.sink.write import Write
-from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 log = logging.getLogger("mvsink.sink.write")
 SAMPLE = 5  # rows of a drift
@@ -36,117 +40,108 @@ Compared = TypeVar("Compared")
 
 @dataclass(frozen=True)
 class Strategy:
-    """``recorded``: the shard's progress by input. ``warn`` takes what the user should know.
-    ``evaluate``: the query, whatever is known about its inputs.
-    """
+    """``recorded``: the shard's progress by input. ``warn`` takes what the user should know."""
 
     request: SinkRequest
     write: Write
     recorded: Callable[[str], int | None]
     warn: Callable[[str], None]
-    evaluate: bool = False
 
-    def stage(
-        self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
-        """Stage the correction after which the shard, in ``state``, holds ``desired`` from ``time``
-        (ms) on.
-        """
-        change = self.change(desired, state, shard, time, description)
+    def stage(self, at: Round, *, moved: bool = False) -> Written:
+        """Stage the correction that gives the shard what is desired. ``moved``: see `Case`."""
+        change = self.change(at, moved=moved)
         if isinstance(change, Written) and not change.compared:
             return change
-        settled = self.request.evidence.settled(state, self.recorded, time)
+        settled = self.request.evidence.settled(at.state, self.recorded, at.time)
         try:
             if isinstance(change, Written):
-                return self._verified(change, desired, shard, time, description)
-            written = self._evaluated(desired, shard, time, description)
+                return self._verified(change, at)
+            written = self._verification(at) if self.request.verify else self.write.stage(at)
         except EngineError as error:
-            return self._recorded_error(error, desired, shard, time, description)
+            return self._recorded_error(error, at)
         drift = None
-        if settled and not shard.empty:
-            drift = Drift(written.counts, noise=not self._repeatable(state, time))
-        return replace(written, full=change, loaded=shard.empty, drift=drift)
+        if settled and not at.shard.empty:
+            drift = Drift(written.counts, noise=not self._repeatable(at))
+        return replace(written, full=change, loaded=at.shard.empty, drift=drift)
 
-    def _evaluated(
-        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
-        """The shard compared with ``desired``."""
-        if not self.request.verify:
-            return self.write.stage(desired, shard, time, description)
-        stage = partial(verified, self.write, shard=shard, time=time, description=description)
-        written, rewritten = self._independently(stage, desired, time)
+    def _verification(self, at: Round) -> Written:
+        """The shard compared with what is desired, by an independent digest."""
+        written, rewritten = self._independently(
+            lambda desired: verified(self.write, replace(at, desired=desired)), at
+        )
         return replace(written, rewritten=rewritten)
 
-    def _verified(
-        self, change: Written, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
-        """``change``, if the shard holds ``desired`` with it. Otherwise the shard has drifted, and
-        its correction as a whole.
+    def _verified(self, change: Written, at: Round) -> Written:
+        """``change``, if the shard holds what is desired with it. Otherwise the shard has drifted,
+        and its correction as a whole.
         """
         write = self.write
-        after = shard if change.batch is None else with_batch(shard, change.batch)
+        after = at.shard if change.batch is None else with_batch(at.shard, change.batch)
 
         def differences(wanted: Desired) -> Previewed | None:
             with write.watch("verify"):
                 right = equal(write, wanted, after)
-            return None if right else write.preview(wanted, after, time, SAMPLE)
+            return None if right else write.preview(replace(at, desired=wanted, shard=after), SAMPLE)
 
         try:
-            wrong, rewritten = self._independently(differences, desired, time)
+            wrong, rewritten = self._independently(differences, at)
         except BaseException:
             change.delete()
             raise
         if wrong is None:
             return replace(change, drift=Drift(), rewritten=rewritten)
         change.delete()
-        stage = partial(verified, write, shard=shard, time=time, description=description)
-        written, rewritten = self._independently(stage, desired, time)
         drift = Drift(wrong.counts, wrong.sample)
-        return replace(written, drift=drift, rewritten=rewritten, proof=unproven(), compared=True)
+        return replace(self._verification(at), drift=drift, proof=unproven(), compared=True)
 
-    def _independently(
-        self, compare: Callable[[Desired], Compared], desired: Desired, time: int
-    ) -> tuple[Compared, str]:
+    def _independently(self, compare: Callable[[Desired], Compared], at: Round) -> tuple[Compared, str]:
         """What ``compare`` finds for the query as its author wrote it; where that reads what was
-        written after ``time`` (ms), for ``desired``, and why.
+        written after the round's time, for what is desired, and why.
         """
         own = self.request.independent.own_text
         if own is None:
-            return compare(desired), ""
+            return compare(at.desired), ""
         try:
-            result = compare(replace(desired, query=own.at(time)))
+            result = compare(replace(at.desired, query=own.at(at.time)))
             try:
-                own.check(time)
+                own.check(at.time)
             except ReadsLater:
                 if isinstance(result, Written):
                     result.delete()
                 raise
         except ReadsLater as later:
-            return compare(desired), later.reason
+            return compare(at.desired), later.reason
         return result, ""
 
-    def _repeatable(self, state: ShardState, time: int) -> bool:
+    def _repeatable(self, at: Round) -> bool:
         """Whether evaluating the query again gives the same, as far as that is known."""
         if self.request.incremental is Incremental.NEVER:  # nothing is analysed
             return True
-        increment = self.request.evidence.increment(state, self.recorded, time)
+        increment = self.request.evidence.increment(at.state, self.recorded, at.time)
         return isinstance(increment, EvaluateFully) or increment.analysed.unrepeatable is None
 
-    def change(
-        self, desired: Desired, state: ShardState, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | EvaluateFully:
+    def change(self, at: Round, *, moved: bool = False) -> Written | EvaluateFully:
         """The correction from the changes of the inputs, or why the query is to be evaluated.
         Raises `CannotBeIncremental`.
         """
-        request, decision = self.request, decide(self._case(state, shard, time))
+        request = self.request
+        case = Case(
+            increment=lambda: request.evidence.increment(at.state, self.recorded, at.time),
+            history=lambda: RunHistory.of(self.write.handle),
+            policy=request.incremental,
+            verify=request.verify,
+            summed=request.summed,
+            contents=not at.shard.empty or bool(at.state.plan),  # a plan: no rows are contents, too
+            suspended=suspended(at.state),
+            moved=moved,
+        )
+        decision = decide(case)
         increment, outcome = decision.increment, decision.full
         if increment is not None:
             tried = (
-                self._of_few_sums(desired, shard, time, description)
+                self._of_few_sums(at)
                 if decision.all_sums
-                else DeltaWrite(self.write, decision.bounds).stage(
-                    increment, desired, shard, time, description
-                )
+                else stage_change(self.write, increment, at, decision.bounds)
             )
             if isinstance(tried, Written):
                 return replace(self._proved(tried, increment), summed=request.summed)
@@ -157,19 +152,6 @@ class Strategy:
         if not request.verify and fails(request.incremental, outcome):
             raise CannotBeIncremental(outcome.text)
         return outcome
-
-    def _case(self, state: ShardState, shard: Layout, time: int) -> Case:
-        request = self.request
-        return Case(
-            increment=lambda: request.evidence.increment(state, self.recorded, time),
-            history=lambda: RunHistory.of(self.write.handle),
-            policy=request.incremental,
-            verify=request.verify,
-            summed=request.summed,
-            contents=not shard.empty or bool(state.plan),  # a plan: no rows are contents, too
-            suspended=suspended(state),
-            moved=self.evaluate,
-        )
 
     def _proved(self, change: Written, increment: Increment) -> Written:
         """``change``, with whether it is to be compared with the query, and what to record if that
@@ -182,28 +164,63 @@ class Strategy:
         proof = proving.after(increment.reading, compared=compared)
         return replace(change, compared=compared, proof=proof)
 
-    def _of_few_sums(
-        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | EvaluateFully:
+    def _of_few_sums(self, at: Round) -> Written | EvaluateFully:
         """The query over all of the model's sums, compared with the shard."""
         try:
-            written = self.write.whole_rows(desired, shard, time, description)
+            written = self.write.whole_rows(at)
         except EngineError as error:
             return EvaluateFully(Why.SUMS_FAILED, error.message)
         if written.batch is not None:
             failpoints.reach("staged")
         return replace(written, evaluated_once=False, incremental=True)
 
-    def _recorded_error(
-        self, error: EngineError, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
+    def _recorded_error(self, error: EngineError, at: Round) -> Written:
         """The query's ``error`` as the shard's only error update, if that is wanted, or raised."""
         if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
             raise error
         # our statement failed, which contains the query: only the query's own failure counts
-        failure = self.write.failure_of(desired)
+        failure = self.write.failure_of(at.desired)
         if failure is None or not failure.caused_by_data:
             raise error
         message = failure.message[:MAX_ERROR_LENGTH]
         self.warn(f"the query failed and its error is recorded; readers get it: {message}")
-        return self.write.stage_error(message, desired, shard, time, description)
+        return self.write.stage_error(message, at)
+
+    # read-only
+
+    def preview(self, at: Round) -> Previewed:
+        """The correction that `stage` would stage. Raises `CannotBeIncremental` where that does."""
+        if at.plan.generation or at.plan.added:
+            return self.write.preview(at, self.request.sample)
+        previewed = self._previewed_change(at)
+        if isinstance(previewed, Previewed):
+            return previewed
+        return replace(self.write.preview(at, self.request.sample), full=previewed)
+
+    def _previewed_change(self, at: Round) -> Previewed | EvaluateFully:
+        request, engine, storage = self.request, self.write.engine, self.write.handle.storage
+        if request.verify:
+            return EvaluateFully()
+        if not engine.cores_here():
+            return EvaluateFully(Why.ELSEWHERE)
+        with (
+            tempfile.TemporaryDirectory(prefix="mvsink-preview-") as directory,
+            staged_elsewhere(storage, at.state, directory) as handle,
+        ):
+            write = Write(engine, handle, request.model, self.write.watch)
+            change = replace(self, write=write).change(at)
+            if isinstance(change, EvaluateFully):
+                return change
+            known = progress_of(request, at.state, change, at.time).known
+            if not known and not change.counts.errors_inserted:
+                return EvaluateFully(Why.MOVED)
+            return self._counted(change, at.desired)
+
+    def _counted(self, change: Written, desired: Desired) -> Previewed:
+        batch, sample = change.batch, self.request.sample
+        rows: list[tuple[object, ...]] = []
+        if batch is not None and sample:
+            items = sql.columns([*(column.name for column in desired.columns), TIME, DIFF, ERROR, HASH])
+            text = f"select {items} from {sql.parquet_in(batch.uri)} limit {sample}"
+            rows = self.write.engine.query(text, "sample")
+        return Previewed(change.counts, 0 if batch is None else batch.rows, tuple(rows), incremental=True)

@@ -16,37 +16,35 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.row_digest import row_digest
 from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard import Verified, digests_of, keep_verified, last_verified
-from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
+from dbt.adapters.mvsink.shard_sql import Counts, Layout
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired, persisted
 from dbt.adapters.mvsink.sink.detection import PART_BITS
+from dbt.adapters.mvsink.sink.round import Round, Written
 from dbt.adapters.mvsink.sink.write import COMPARED_WHOLE, Write
-from dbt.adapters.mvsink.sink.written import Written
 
 log = logging.getLogger("mvsink.sink.write")
 SEEDS = (1, 2)
 SUMS = 3 * len(SEEDS)
 
 
-def verified(
-    write: Write, desired: Desired, shard: Layout, time: int, description: BatchDescription
-) -> Written:
-    """As `Write.stage`; afterwards the contents as of ``time`` (ms) are certainly ``desired``."""
-    if shard.empty or shard.rows <= COMPARED_WHOLE:
-        return write.stage(desired, shard, time, description)
+def verified(write: Write, at: Round) -> Written:
+    """As `Write.stage`; afterwards the contents are certainly those desired."""
+    if at.shard.empty or at.shard.rows <= COMPARED_WHOLE:
+        return write.stage(at)
     with write.watch("verify"):
-        if equal(write, desired, shard):
+        if equal(write, at.desired, at.shard):
             return Written(None, Counts())
-    written = replace(write.stage(desired, shard, time, description), way="")  # its time is another
+    written = replace(write.stage(at), way="")  # its time is another
     if written.negation is not None:  # all rows of the query, as it gave them
         return written
     with write.watch("verify"):
-        after = shard if written.batch is None else with_batch(shard, written.batch)
-        if equal(write, desired, after):
+        after = at.shard if written.batch is None else with_batch(at.shard, written.batch)
+        if equal(write, at.desired, after):
             return written
     log.warning("%s: the row hash missed a difference; comparing whole rows", write.model)
     written.delete()
-    return write.whole_rows(desired, shard, time, description)
+    return write.whole_rows(at)
 
 
 def equal(write: Write, desired: Desired, shard: Layout) -> bool:

@@ -10,7 +10,7 @@ how many of them changed (`run_history`, docs/performance.md):
   2. *Fetch.* Desired and the shard's rows are read again, only those of the one hash by which a
      candidate bucket differs, or of the whole bucket (`detection`), and grouped by the whole row.
      In a large view a column's values make up the buckets, and desired is evaluated for the
-     candidates' values only (`locator`).
+     candidates' values only.
   3. *Agree.* The staged rows must give exactly the differences that were detected, and no row
      outside the comparison may share a hash with one of them. If not, the query is not
      deterministic, its inputs changed, or two rows collide: it is evaluated once.
@@ -45,12 +45,24 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, StagingHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
-from dbt.adapters.mvsink.sink.copied import Copied, Hashes, differing_hashes, staged_negation, updates_of
+from dbt.adapters.mvsink.sink.copied import (
+    DifferingHashes,
+    EvaluatedFiles,
+    differing_hashes,
+    staged_negation,
+    updates_of,
+)
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
-from dbt.adapters.mvsink.sink.detection import Buckets, BucketScope, differing_buckets, narrow
-from dbt.adapters.mvsink.sink.locator import FIXED_WIDTH, locator
+from dbt.adapters.mvsink.sink.detection import (
+    FIXED_WIDTH,
+    Buckets,
+    BucketScope,
+    differing_buckets,
+    locator,
+    narrow,
+)
+from dbt.adapters.mvsink.sink.round import Previewed, Round, Written
 from dbt.adapters.mvsink.sink.run_history import BUCKETS, HASHES, ONCE, RunHistory, nearly_all
-from dbt.adapters.mvsink.sink.written import Previewed, Written
 
 log = logging.getLogger("mvsink.sink.write")
 COMPARED_WHOLE = 100_000  # rows of a shard that is compared by whole rows
@@ -58,7 +70,7 @@ COMPARED_WHOLE = 100_000  # rows of a shard that is compared by whole rows
 
 @dataclass
 class Write:
-    """The operator. ``time`` is the write time in ms: every update is staged at it."""
+    """The operator: stages a round's correction."""
 
     engine: Engine
     handle: StagingHandle
@@ -68,39 +80,41 @@ class Write:
     def __post_init__(self) -> None:
         self.stager = Stager(self.engine, self.handle, self.model, self.watch)
 
-    def stage(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
-        """Stage the correction after which the shard holds ``desired`` from ``time`` on."""
-        if shard.empty:
-            written = self.first_load(desired, time, description)
-        elif shard.rows <= COMPARED_WHOLE:
-            written = self.whole_rows(desired, shard, time, description)
+    def stage(self, at: Round) -> Written:
+        """Stage the correction after which the shard holds what is desired."""
+        if at.shard.empty:
+            written = self.first_load(at)
+        elif at.shard.rows <= COMPARED_WHOLE:
+            written = self.whole_rows(at)
         else:
-            written = self._large(desired, shard, time, description)
+            way = RunHistory.of(self.handle).comparison(at.shard)
+            twice = self._by_buckets(at) if way == BUCKETS else self._by_hashes(at) if way == HASHES else None
+            written = self._once(at) if twice is None else twice
+            written = replace(written, way=way if twice is not None or way == ONCE else "")
         if written.batch is None:
-            log.debug("%s: skipping empty [%s, %s)", self.model, description.lower, description.upper)
+            lower, upper = at.description.lower, at.description.upper
+            log.debug("%s: skipping empty [%s, %s)", self.model, lower, upper)
         else:
             failpoints.reach("staged")
         return written
 
-    def first_load(self, desired: Desired, time: int, description: BatchDescription) -> Written:
-        """Stage all of ``desired`` for an empty shard; equal rows stay separate records."""
-        staged, schema = self.stager.stage(updates_of(desired, time), "write"), arrow_schema(desired.columns)
-        return self.adopted(staged, description, schema=schema)
+    def first_load(self, at: Round) -> Written:
+        """Stage all of what is desired for an empty shard; equal rows stay separate records."""
+        staged = self.stager.stage(updates_of(at.desired, at.time), "write")
+        return self.adopted(staged, at.description, schema=arrow_schema(at.desired.columns))
 
-    def stage_error(
-        self, message: str, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
+    def stage_error(self, message: str, at: Round) -> Written:
         """Stage ``message`` as the shard's only error update; the rows stay as they are."""
-        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in desired.columns)
-        hashed = shard.hash_of()
+        columns = at.desired.columns
+        items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in columns)
         row = f"select {items}, {sql.text(message)} {ERROR}, 1L {DIFF}"
-        names = sql.columns(column.name for column in desired.columns)
-        wanted = f"select {names}, {ERROR}, {hashed} {HASH}, {DIFF}, 0L {BASE} from (\n{row}\n)"
-        correction = Correction(desired.columns, time).insert(wanted)
-        current = persisted(shard, errors_only=True)
+        names = sql.columns(column.name for column in columns)
+        wanted = f"select {names}, {ERROR}, {at.shard.hash_of()} {HASH}, {DIFF}, 0L {BASE} from (\n{row}\n)"
+        correction = Correction(columns, at.time).insert(wanted)
+        current = persisted(at.shard, errors_only=True)
         if current is not None:
             correction = correction.insert_negated(current)
-        return self._staged(correction, description)
+        return self._staged(correction, at)
 
     def failure_of(self, desired: Desired) -> EngineError | None:
         """The error of the query alone, evaluated completely; None if it does not fail."""
@@ -110,12 +124,12 @@ class Write:
             return error
         return None
 
-    def preview(self, desired: Desired, shard: Layout, time: int, sample: int = 0) -> Previewed:
+    def preview(self, at: Round, sample: int = 0) -> Previewed:
         """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
-        correction = self._correction(desired, shard, time)
-        if shard.rows > COMPARED_WHOLE and shard.detectable:
-            buckets = Buckets.of(shard)
-            correction = correction.restricted_to(buckets.scope(_differing(buckets, desired, shard)))
+        correction = correction_of(at.desired, at)
+        if at.shard.rows > COMPARED_WHOLE and at.shard.detectable:
+            buckets = Buckets.of(at.shard)
+            correction = correction.restricted_to(buckets.scope(_differing(buckets, at)))
         updates = correction.consolidate_at_since()
         with self.watch("preview"):
             counts, records = self.stager.sums(updates)
@@ -124,64 +138,41 @@ class Write:
             )
         return Previewed(counts, records, tuple(rows))
 
-    def whole_rows(
-        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written:
+    def whole_rows(self, at: Round) -> Written:
         """Stage the correction without looking at a hash; of a small shard, in this process."""
         with shared_files(self.engine) as files:
-            written = self.whole_rows_locally(desired, shard, time, description, files)
+            written = self.whole_rows_locally(at, files)
         if written is not None:
             return written
-        return self._staged(self._correction(desired, shard, time), description, evaluated_once=True)
+        return self._staged(correction_of(at.desired, at), at, evaluated_once=True)
 
-    def whole_rows_locally(
-        self,
-        desired: Desired,
-        shard: Layout,
-        time: int,
-        description: BatchDescription,
-        files: sql.Shared,
-    ) -> Written | None:
+    def whole_rows_locally(self, at: Round, files: sql.Shared) -> Written | None:
         """The same, added up in this process; None, and nothing has happened, if that is left to
         Spark. ``files`` are those that the query reads. Raises `EngineError` for an error that the
         data cause.
         """
-        with self.watch("write"):
-            updates = self._difference(desired, shard, time, files)
+        updates, desired = None, at.desired
+        with self.watch("write"), left_to_spark(self.handle.uri):
+            if not at.shard.loose and fits_locally(at.shard.files, desired.columns):
+                rows = collected(self.engine, desired.hashed(), desired.columns, files)
+                if rows is not None:
+                    stored = Stored(*map(self.handle.read_updates, at.shard.by_base()))
+                    updates = difference(rows, stored, at.time)
         if updates is None:
             return None
         batch = None
         if updates.num_rows:
             with self.watch("write"):
                 staged = self.handle.write_staged(updates)
-            batch = self.stager.adopt(staged, description)
+            batch = self.stager.adopt(staged, at.description)
         return Written(batch, added_up(updates), evaluated_once=True)
 
-    def _difference(self, desired: Desired, shard: Layout, time: int, files: sql.Shared) -> pa.Table | None:
-        if shard.loose or not fits_locally(shard.files, desired.columns):
-            return None
-        with left_to_spark(self.handle.uri):
-            rows = collected(self.engine, desired.hashed(), desired.columns, files)
-            if rows is not None:
-                return difference(rows, Stored(*map(self.handle.read_updates, shard.by_base())), time)
-        return None
-
-    def _large(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
-        chosen = RunHistory.of(self.handle).comparison(shard)
-        twice = {BUCKETS: self._by_buckets, HASHES: self._by_hashes}.get(chosen)
-        written = None if twice is None else twice(desired, shard, time, description)
-        if written is not None:
-            return replace(written, way=chosen)
-        return replace(self._once(desired, shard, time, description), way=ONCE if chosen == ONCE else "")
-
-    def _by_buckets(
-        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | None:
+    def _by_buckets(self, at: Round) -> Written | None:
         """Detect, fetch, agree. None, with no files left, if too many rows changed, or if the query
         gave other rows the second time.
         """
-        buckets = Buckets.of(shard, locator(self.handle, desired, shard))
-        detected = self.stager.stage(_differing(buckets, desired, shard), "detect")
+        buckets = Buckets.of(at.shard, locator(self.handle, at.desired.present, at.shard))
+        detected = self.stager.stage(_differing(buckets, at), "detect")
         try:
             numbers = self.handle.read_staged(detected, pa.schema([("b", pa.int64())])).column("b")
             if len(numbers) == 0:
@@ -191,95 +182,78 @@ class Write:
                 return None
             totals = f"select * from {sql.parquet_in(detected.uri)}"
             scope = buckets.scope(totals)
-            narrowed = located(desired, buckets, numbers.to_pylist())
-            correction = self._correction(narrowed, shard, time).restricted_to(scope)
-            staged = self.stager.stage(self._updates(correction, description), "write")
-            if self._agrees(scope, totals, staged, shard):
-                return self.adopted(staged, description, len(numbers))
+            narrowed = located(at.desired, buckets, numbers.to_pylist())
+            correction = correction_of(narrowed, at).restricted_to(scope)
+            staged = self.stager.stage(correction.updates_before(at.description.upper.stored()), "write")
+            if self._agrees(scope, totals, staged, at.shard):
+                return self.adopted(staged, at.description, len(numbers))
             log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
             staged.delete()
             return None
         finally:
             detected.delete()
 
-    def _by_hashes(
-        self, desired: Desired, shard: Layout, time: int, description: BatchDescription
-    ) -> Written | None:
+    def _by_hashes(self, at: Round) -> Written | None:
         """As `_by_buckets`."""
-        column = locator(self.handle, desired, shard)
+        column = locator(self.handle, at.desired.present, at.shard)
         column = column if column is not None and column.type.name in FIXED_WIDTH else None
-        detected = self.stager.stage(differing_hashes(desired.hashed(), shard, column), "detect")
+        detected = self.stager.stage(differing_hashes(at.desired.hashed(), at.shard, column), "detect")
         try:
-            scope = Hashes(detected.uri, detected.rows(), column)
+            scope = DifferingHashes(detected.uri, detected.rows(), column)
             if scope.count == 0:
                 return Written(None, Counts())
-            if nearly_all(scope.count, shard.rows, shard):
+            if nearly_all(scope.count, at.shard.rows, at.shard):
                 log.info("%s: nearly all rows changed; evaluating the query once", self.model)
                 return None
             scope = scope.examined(self.engine)
-            correction = self._correction(scope.narrowed(desired), shard, time).restricted_to(scope)
-            staged = self.stager.stage(self._updates(correction, description), "write")
-            rows = (
-                f"select coalesce({HASH}, {shard.hash_of()}) {HASH}, {DIFF} from {sql.parquet_in(staged.uri)}"
-            )
+            correction = correction_of(scope.narrowed(at.desired), at).restricted_to(scope)
+            staged = self.stager.stage(correction.updates_before(at.description.upper.stored()), "write")
+            hashes = f"coalesce({HASH}, {at.shard.hash_of()}) {HASH}"
+            rows = f"select {hashes}, {DIFF} from {sql.parquet_in(staged.uri)}"
             with self.watch("agree"):
                 agrees = not self.engine.query(scope.disagrees(rows), "agree")
             if agrees:
-                return self.adopted(staged, description)
+                return self.adopted(staged, at.description)
             log.info("%s: two evaluations of the query differ; evaluating it once", self.model)
             staged.delete()
             return None
         finally:
             detected.delete()
 
-    def _once(self, desired: Desired, shard: Layout, time: int, description: BatchDescription) -> Written:
+    def _once(self, at: Round) -> Written:
         """Evaluate the query into staged files, then compare these with the shard."""
-        staged = self.stager.stage(updates_of(desired, time), "evaluate")
+        staged = self.stager.stage(updates_of(at.desired, at.time), "evaluate")
         try:
-            copied = Copied(staged.uri, desired.columns)
-            compared = self.stager.stage(copied.differing_hashes(shard), "compare")
+            copied = EvaluatedFiles(staged.uri, at.desired.columns)
+            compared = self.stager.stage(copied.differing_hashes(at.shard), "compare")
             try:
-                scope = Hashes(compared.uri, compared.rows())
+                scope = DifferingHashes(compared.uri, compared.rows())
                 if scope.count == 0:
                     return Written(None, Counts(), evaluated_once=True)
-                if nearly_all(scope.count, staged.rows(), shard) and _negatable(shard, time):
-                    return self._replaced(staged, compared, shard, time, description)
-                correction = self._correction(copied, shard, time).restricted_to(scope.examined(self.engine))
-                return self._staged(correction, description, evaluated_once=True)
+                many = nearly_all(scope.count, staged.rows(), at.shard)
+                # and a negation can take back all that the shard holds
+                if many and not at.shard.loose and negatable(at.shard.files, at.time) == at.shard.files:
+                    return self._replaced(staged, compared, at)
+                correction = correction_of(copied, at).restricted_to(scope.examined(self.engine))
+                return self._staged(correction, at, evaluated_once=True)
             finally:
                 compared.delete()
         finally:
             staged.delete()
 
-    def _replaced(
-        self,
-        staged: StagedDirectory,
-        compared: StagedDirectory,
-        shard: Layout,
-        time: int,
-        description: BatchDescription,
-    ) -> Written:
+    def _replaced(self, staged: StagedDirectory, compared: StagedDirectory, at: Round) -> Written:
         """All rows, ``staged``, and the negation of what the shard holds."""
-        taken_back = staged_negation(self.stager, shard, time)
+        taken_back = staged_negation(self.stager, at.shard, at.time)
         written = Written(
-            None, Counts(), evaluated_once=True, negation=self.stager.adopt(taken_back, description)
+            None, Counts(), evaluated_once=True, negation=self.stager.adopt(taken_back, at.description)
         )
         try:
             with self.watch("count"):
-                counts = self.stager.sums(Copied.changes(compared.uri))[0]
-            return replace(written, batch=self.stager.adopt(staged, description), counts=counts)
+                counts = self.stager.sums(EvaluatedFiles.changes(compared.uri))[0]
+            return replace(written, batch=self.stager.adopt(staged, at.description), counts=counts)
         except BaseException:
             written.delete()
             raise
-
-    def _correction(self, desired: Desired | Copied, shard: Layout, time: int) -> Correction:
-        correction = Correction(desired.columns, 0).advance_since(time).insert(desired.hashed())
-        current = persisted(shard)
-        return correction if current is None else correction.insert_negated(current)
-
-    @staticmethod
-    def _updates(correction: Correction, description: BatchDescription) -> str:
-        return correction.updates_before(description.upper.stored())
 
     def _agrees(self, scope: BucketScope, totals: str, staged: StagedDirectory, shard: Layout) -> bool:
         """Whether the staged updates add up, per bucket, to the detected differences, and their
@@ -295,11 +269,9 @@ class Write:
         with self.watch("agree"):
             return not self.engine.query(f"select * from (\n{sql.union_all(against)}\n) limit 1", "agree")
 
-    def _staged(
-        self, correction: Correction, description: BatchDescription, *, evaluated_once: bool = False
-    ) -> Written:
-        staged = self.stager.stage(self._updates(correction, description), "write")
-        return self.adopted(staged, description, evaluated_once=evaluated_once)
+    def _staged(self, correction: Correction, at: Round, *, evaluated_once: bool = False) -> Written:
+        staged = self.stager.stage(correction.updates_before(at.description.upper.stored()), "write")
+        return self.adopted(staged, at.description, evaluated_once=evaluated_once)
 
     def adopted(
         self,
@@ -321,10 +293,17 @@ class Write:
             raise
 
 
-def _differing(buckets: Buckets, desired: Desired, shard: Layout) -> str:
-    """The query of the buckets in which ``desired`` and ``shard`` differ."""
+def correction_of(desired: Desired | EvaluatedFiles, at: Round) -> Correction:
+    """``desired`` less all that the shard holds."""
+    correction = Correction(desired.columns, 0).advance_since(at.time).insert(desired.hashed())
+    current = persisted(at.shard)
+    return correction if current is None else correction.insert_negated(current)
+
+
+def _differing(buckets: Buckets, at: Round) -> str:
+    """The query of the buckets in which the two sides differ."""
     return differing_buckets(
-        [buckets.digest(desired.hashed(), 1), buckets.digest(narrow(shard, buckets), -1)]
+        [buckets.digest(at.desired.hashed(), 1), buckets.digest(narrow(at.shard, buckets), -1)]
     )
 
 
@@ -339,8 +318,3 @@ def located(desired: Desired, buckets: Buckets, numbers: Sequence[int]) -> Desir
         no_value = f"cast(null as {column.type.spelled})"
         condition = f"({condition} or {buckets.located(no_value, numbers)})"
     return desired.where(condition)
-
-
-def _negatable(shard: Layout, time: int) -> bool:
-    """Whether a negation at ``time`` can take back all that ``shard`` holds."""
-    return not shard.loose and negatable(shard.files, time) == shard.files

@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
 )
 from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, time_text
-from dbt.adapters.mvsink.cli.scheduler import Reason, Round, Scheduler, WatchedModel
+from dbt.adapters.mvsink.cli.scheduler import Reason, Scheduler, WatchedModel, WatchRound
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
@@ -107,7 +107,7 @@ class Watch:
             for view in self.views
             if not any(each.ok and each.unique_id == view.unique_id for each in results)
         ]
-        done = Round(tuple(each for each in results if each.unique_id in due), due, started, clock())
+        done = WatchRound(tuple(each for each in results if each.unique_id in due), due, started, clock())
         self.scheduler.done(results, observations, started, done.ended)
         others = [each for each in results if each.unique_id not in due]
         if self.as_json:
@@ -209,7 +209,7 @@ def _input_of(ran: RunResult) -> str:
     return str(ran.response.get("input") or ran.compiled)
 
 
-def lines(done: Round, others: Sequence[RunResult]) -> Iterator[str]:
+def lines(done: WatchRound, others: Sequence[RunResult]) -> Iterator[str]:
     """A round in words: one line, and one more for each model that failed."""
     changes = [f"{ran.name} {_changed(ran)}" for ran in done.results if ran.ok]
     why = sorted({done.reasons[ran.unique_id].text for ran in done.results} - {"upstream"})
@@ -228,7 +228,7 @@ def _changed(ran: RunResult) -> str:
     return "unchanged" if response.get("kind") == "none" else str(response.get("kind") or ran.message)
 
 
-def values(done: Round, others: Sequence[RunResult]) -> dict[str, Any]:
+def values(done: WatchRound, others: Sequence[RunResult]) -> dict[str, Any]:
     """A round as JSON. Times are ms."""
     return {
         "started": done.started,

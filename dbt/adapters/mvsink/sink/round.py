@@ -1,17 +1,59 @@
-"""A correction that is staged, or was only counted."""
+"""One round of a run, from mint to append: what is to be written, and what was staged for it.
+
+`run_plan` plans it, `strategy` stages it, `gate` judges it, and `driver` appends it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.reasons import EvaluateFully
-from dbt.adapters.mvsink.shard import Batch, CommitNote
-from dbt.adapters.mvsink.shard_sql import Counts
+from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState
+from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
+from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED
-from dbt.adapters.mvsink.sink.suspension import Drift
+from dbt.adapters.mvsink.sink.trust import Drift
 
 LONGEST_REASON = 200  # characters in a commit's note
+DROPPED, FULL_REFRESH, DEFINITION_CHANGED = "dropped before", "full refresh", "definition changed"
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """``time``: the write time in ms, None if no refresh is due. ``upper``: the shard's next upper.
+
+    ``creation``: the logical time (ms) at which the generation began. ``generation``: why all
+    contents are replaced, empty if they are not. ``begins``: the commit records the creation.
+    ``added``: columns that the shard gets before it is written.
+    """
+
+    creation: int
+    time: int | None
+    upper: Antichain
+    generation: str = ""
+    begins: bool = False
+    added: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True)
+class Round:
+    """``description`` is the batch after which the shard, in ``state`` and with the files of
+    ``shard``, holds ``desired`` from the plan's time on.
+    """
+
+    state: ShardState
+    plan: RunPlan
+    shard: Layout
+    description: BatchDescription
+    desired: Desired
+
+    @property
+    def time(self) -> int:
+        """The write time in ms."""
+        assert self.plan.time is not None
+        return self.plan.time
 
 
 @dataclass(frozen=True)
@@ -24,7 +66,7 @@ class Written:
     wrong before, None if that is not known. ``way``: the way in which it was computed, if it was
     the only one that was tried.
     ``share``, ``audits``, ``audited``: see `CommitNote`. ``proof``: what to record of how the
-    query's changes are read (`proving`). ``compared``: with all rows of the query, by an
+    query's changes are read (`trust`). ``compared``: with all rows of the query, by an
     independent digest; ``rewritten``: why not with those of the text as its author wrote it.
     """
 
@@ -45,6 +87,7 @@ class Written:
     share: float | None = None
     audits: tuple[str, ...] = ()
     audited: int | None = None
+    evaluated: bool = True  # False: no contents were computed, only the upper moves
 
     def noted(self, note: CommitNote) -> CommitNote:
         """``note`` with what it says besides counts and times."""
@@ -66,6 +109,8 @@ class Written:
     @property
     def mode(self) -> str:
         """For the commit's note."""
+        if not self.evaluated:
+            return ""
         if self.incremental:
             return SUMMED if self.summed else INCREMENTAL
         return LOADED if self.loaded else EVALUATED
