@@ -21,7 +21,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from dbt.adapters.mvsink.connection.formats import with_formats
+from dbt.adapters.mvsink.connection.settings import with_formats
 from tests.support import incremental_modes, quick_dbt, quick_java
 from tests.support.moto_server import moto_server
 from tests.support.small_data import INTERPRETED

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
-from dbt.adapters.mvsink.connection import files_view, plans
+from dbt.adapters.mvsink.connection import cursor
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type, sql
 from dbt.adapters.mvsink.engine.plan_text import same_plan
 from dbt.adapters.mvsink.inputs.reference import References
@@ -56,11 +56,11 @@ class SessionEngine:
 
     @contextmanager
     def files_views(self, paths: Sequence[str]) -> Iterator[dict[str, str]]:
-        names = files_view.make(self.session, paths)
+        names = cursor.make_views(self.session, paths)
         try:
             yield names
         finally:
-            files_view.drop(self.session, names.values())
+            cursor.drop_views(self.session, names.values())
 
     def relist(self, table: Sequence[str]) -> None:
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")
@@ -70,7 +70,7 @@ class SessionEngine:
 
     def same_plan(self, one: str, other: str, stand_ins: Any) -> bool:
         try:
-            return same_plan(partial(plans.compared, self.session), one, other, stand_ins)
+            return same_plan(partial(cursor.compared, self.session), one, other, stand_ins)
         except Exception as error:
             raise EngineError(str(error)) from error
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyspark
 
-from dbt.adapters.mvsink.connection.jars import downloading
+from dbt.adapters.mvsink.connection.embedded import downloading
 from tests.support.processes import free_port
 from tests.support.small_data import INTERPRETED
 

@@ -8,7 +8,7 @@ below it; tests/unit/test_layers.py checks that. The map is in docs/design/overv
 from dbt.adapters.base.plugin import AdapterPlugin
 
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS
-from dbt.adapters.mvsink.connection.log_forwarding import install
+from dbt.adapters.mvsink.connection.job_progress import install
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, register_methods
 from dbt.adapters.mvsink.impl import MvsinkAdapter
 from dbt.adapters.mvsink.materialization.contracts import constraints_are_enforced

@@ -12,10 +12,9 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.error_text import error_text
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS
-from dbt.adapters.mvsink.connection.frames import may_change_catalog
-from dbt.adapters.mvsink.connection.metastore_lock import notice_interrupts
+from dbt.adapters.mvsink.connection.frames import error_text, may_change_catalog
+from dbt.adapters.mvsink.connection.metastore import notice_interrupts
 from dbt.adapters.mvsink.connection.thrift import open_thrift
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked

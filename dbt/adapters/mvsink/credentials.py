@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.masking import SHORTEST_SECRET, keep_secret, masked, se
 HOME = ".mvsink"
 SESSION = SparkConnectionMethod.SESSION.value  # the embedded Spark; its server is this process
 CONNECT = "connect"  # a Spark Connect server
-FORMATS = ("delta", "iceberg")  # what `formats` may list; `connection.formats` has what each needs
+FORMATS = ("delta", "iceberg")  # what `formats` may list; `connection.settings` has what each needs
 MIN_PYSPARK = (4, 0)
 INSTALL_PYSPARK = "pip install 'dbt-mvsink[session]'"
 INSTALL_CONNECT = "pip install 'dbt-mvsink[connect]'"

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock, _is_java
+from dbt.adapters.mvsink.connection.metastore import MetastoreLock, _is_java
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
 from tests.support.processes import command_lines
@@ -201,7 +201,7 @@ def test_a_session_started_again_is_not_in_its_own_way_and_a_killed_holder_frees
 
 CARRIED = """
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
-from dbt.adapters.mvsink.connection.hadoop import CLUSTERS
+from dbt.adapters.mvsink.connection.embedded import CLUSTERS
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 session = EMBEDDED.session(MvsinkCredentials(schema="default"))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dbt.adapters.mvsink.connection import files_view
+from dbt.adapters.mvsink.connection import cursor
 from dbt.adapters.mvsink.engine import sql
 
 TYPES = """
@@ -32,11 +32,11 @@ def by_path(spark, path: str):
 
 
 def same(spark, path: str) -> bool:
-    [name] = files_view.make(spark, [path]).values()
+    [name] = cursor.make_views(spark, [path]).values()
     view, files = spark.table(name), by_path(spark, path)
     assert view.schema == files.schema
     equal = view.drop("p").exceptAll(files.drop("p")).isEmpty() and view.count() == files.count()
-    files_view.drop(spark, [name])
+    cursor.drop_views(spark, [name])
     assert not spark.catalog.tableExists(name)
     return equal
 
@@ -67,22 +67,22 @@ def test_other_files_are_for_spark_to_look_at(spark, batch, tmp_path):
     by_path(spark, sql.escape_glob(str(batch))).write.parquet(str(other))
     missing = tmp_path / "batches" / uuid.uuid4().hex
     paths = [str(other), f"s3a://bucket/batches/{uuid.uuid4().hex}", str(missing)]
-    assert files_view.make(spark, paths) == {}
+    assert cursor.make_views(spark, paths) == {}
     known = sql.escape_glob(str(batch))
-    names = files_view.make(spark, [*paths, known])
+    names = cursor.make_views(spark, [*paths, known])
     assert list(names) == [known]
-    files_view.drop(spark, names.values())
+    cursor.drop_views(spark, names.values())
 
 
 def test_what_is_wrong_with_a_file_is_said_by_the_statement(spark, batch):
     for file in batch.glob("*.parquet"):
         file.write_bytes(b"PAR1 no more")
-    assert files_view.make(spark, [sql.escape_glob(str(batch))]) == {}
+    assert cursor.make_views(spark, [sql.escape_glob(str(batch))]) == {}
 
 
 @pytest.mark.parametrize("few", [True, False])
 def test_few_rows_are_joined_and_grouped_without_a_shuffle(spark, tmp_path, few):
-    files = sql.Shared(lambda paths: files_view.make(spark, paths))
+    files = sql.Shared(lambda paths: cursor.make_views(spark, paths))
     sides = []
     for _ in range(2):
         path = str(tmp_path / "batches" / uuid.uuid4().hex)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.connection.hadoop import CLUSTERS, drop_cluster_defaults
+from dbt.adapters.mvsink.connection.embedded import CLUSTERS, drop_cluster_defaults
 
 pytestmark = pytest.mark.embedded("the configuration of the Spark in this process")
 

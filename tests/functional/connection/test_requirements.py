@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
+from dbt.adapters.mvsink.connection.metastore import MetastoreLock
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
 
 MODEL = "{{ config(materialized='self_correcting_mv') }} select 1 as one"

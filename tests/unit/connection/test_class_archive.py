@@ -16,14 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from dbt.adapters.mvsink.connection import class_archive, class_archive_maker, embedded, jvm
-from dbt.adapters.mvsink.connection.class_archive import (
-    ClassArchive,
-    JavaCommand,
-    archive_for,
-    cache_directory,
-)
-from dbt.adapters.mvsink.connection.java import Java
+from dbt.adapters.mvsink.connection import class_archive_maker, embedded, java, jvm
+from dbt.adapters.mvsink.connection.java import ClassArchive, Java, JavaCommand, archive_for, cache_directory
 from tests.support.waiting import wait_for
 
 JAVA = Java(
@@ -39,7 +33,7 @@ case "$*" in *-version) test -s "$made";; *) %s echo classes > "$made";; esac
 @pytest.fixture(autouse=True)
 def home(monkeypatch, tmp_path):
     """An installation with one jar, a cache directory, and no options of the user's."""
-    for variable in class_archive.OPTION_VARIABLES:
+    for variable in java.OPTION_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     (tmp_path / "spark" / "jars" / "one.jar").write_text("1")
@@ -125,14 +119,14 @@ def test_where_archives_are(monkeypatch, platform, environment, expected):
 # where there is none
 
 
-@pytest.mark.parametrize("variable", class_archive.OPTION_VARIABLES)
+@pytest.mark.parametrize("variable", java.OPTION_VARIABLES)
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=/a", "-XX:AOTCache=/a"])
 def test_a_user_who_arranges_archives_is_left_alone(monkeypatch, variable, option):
     monkeypatch.setenv(variable, f"-Xmx2g {option}")
     assert archive_for({}, JAVA) is None
 
 
-@pytest.mark.parametrize("setting", class_archive.OPTION_SETTINGS)
+@pytest.mark.parametrize("setting", java.OPTION_SETTINGS)
 def test_also_in_the_profile(setting):
     assert archive_for({setting: "-XX:SharedArchiveFile=/a"}, JAVA) is None
     assert archive_for({setting: "-XX:+UseSerialGC"}, JAVA) is not None

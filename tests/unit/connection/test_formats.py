@@ -7,8 +7,14 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink import credentials
 from dbt.adapters.mvsink.connection.embedded import require_formats
-from dbt.adapters.mvsink.connection.formats import EXTENSIONS, FORMATS, PACKAGES, missing, with_formats
-from dbt.adapters.mvsink.connection.settings import session_settings
+from dbt.adapters.mvsink.connection.settings import (
+    EXTENSIONS,
+    FORMATS,
+    PACKAGES,
+    missing,
+    session_settings,
+    with_formats,
+)
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 DELTA, ICEBERG = FORMATS["delta"].packages["4.1"], FORMATS["iceberg"].packages["4.1"]

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from dbt.adapters.mvsink.connection import jars
-from dbt.adapters.mvsink.connection.jars import downloading
+from dbt.adapters.mvsink.connection import embedded
+from dbt.adapters.mvsink.connection.embedded import downloading
 
 PACKAGES = {"spark.jars.packages": "group:artifact:1"}
 
@@ -51,5 +51,5 @@ def test_where_no_lock_can_be_had_it_starts_all_the_same(monkeypatch, home):
     def no_home():
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(jars, "cache_directory", no_home)
+    monkeypatch.setattr(embedded, "cache_directory", no_home)
     assert enters(PACKAGES, 30)

@@ -8,7 +8,7 @@ import stat
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.launch_files import java_options, launch_files, properties, quoted
+from dbt.adapters.mvsink.connection.jvm import java_options, launch_files, properties, quoted
 
 SECRET = "hunter22"
 SETTINGS = {

@@ -16,8 +16,8 @@ import time
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection import metastore_lock
-from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock, notice_interrupts
+from dbt.adapters.mvsink.connection import metastore
+from dbt.adapters.mvsink.connection.metastore import MetastoreLock, notice_interrupts
 
 HERE = socket.gethostname()
 
@@ -39,9 +39,9 @@ def first(path):
 def interrupts():
     """Each test begins without one and leaves Ctrl-C as it found it."""
     before = signal.getsignal(signal.SIGINT)
-    metastore_lock._interrupted.clear()
+    metastore._interrupted.clear()
     yield
-    metastore_lock._interrupted.clear()
+    metastore._interrupted.clear()
     signal.signal(signal.SIGINT, before)
 
 
@@ -107,8 +107,8 @@ def test_a_process_that_ends_while_it_is_looked_up_does_not_hold_the_lock(path, 
     monkeypatch.setattr(os, "kill", lambda pid, number: None)  # it was there a moment ago
     for ends in (FileNotFoundError, ProcessLookupError):
         with monkeypatch.context() as patch:
-            patch.setattr(metastore_lock.Path, "exists", lambda self: True)
-            patch.setattr(metastore_lock.Path, "read_bytes", _raising(ends))
+            patch.setattr(metastore.Path, "exists", lambda self: True)
+            patch.setattr(metastore.Path, "read_bytes", _raising(ends))
             lock = MetastoreLock(path)
             lock.acquire(0, pytest.fail)
             lock.release()
@@ -185,7 +185,7 @@ def test_a_killed_holder_s_java_keeps_it_until_it_is_gone(path):
     try:
         holder = f"""
 import os, signal, pathlib
-from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
+from dbt.adapters.mvsink.connection.metastore import MetastoreLock
 lock = MetastoreLock(pathlib.Path({str(path)!r}))
 lock.acquire(0, print)
 lock.note({java.pid})
@@ -228,6 +228,6 @@ def test_ctrl_c_ends_a_wait_in_another_thread(first, path):
 
 
 def test_an_interrupt_of_an_earlier_invocation_is_forgotten(path):
-    metastore_lock._interrupted.set()
+    metastore._interrupted.set()
     notice_interrupts()
-    assert not metastore_lock._interrupted.is_set()
+    assert not metastore._interrupted.is_set()

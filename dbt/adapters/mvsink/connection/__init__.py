@@ -3,14 +3,14 @@
 ```
  factory                 methods and how each connects; EMBEDDED, this process's Spark
  servers                 what connections to servers have in common
- frames                  dbt's connection to a PySpark session of any kind
+ frames                  dbt's connection to a PySpark session of any kind; its errors in words
  cursor, connect, thrift to the embedded Spark; to a Spark Connect server; to a Thrift server
- embedded                the session: EmbeddedSpark, which owns all of its state
- settings, formats, jars what Spark is started with, and the download of jars
- profile_settings        what a profile sets on the running session
- jvm, java, hadoop, home Spark's process, the Java it needs, its configuration, its directory
- class_archive, class_archive_maker  an archive of Java's classes, for a quick start
- metastore, metastore_lock  the embedded metastore and which process may use it
- progress, log_forwarding, error_text  what users read
+ embedded                the session: EmbeddedSpark, which owns all of its state and its directory
+ settings                what Spark is started with, also for formats of tables
+ jvm                     Spark's process, and the files by which settings reach it
+ java                    the Java it needs, and an archive of its classes for a quick start
+ class_archive_maker     makes that archive, in a process of its own
+ metastore               the embedded metastore and which process may use it
+ job_progress            what users read of slow work and of the log
 ```
 """

@@ -17,8 +17,7 @@ from urllib.parse import quote
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.error_text import error_text
-from dbt.adapters.mvsink.connection.frames import FrameConnection
+from dbt.adapters.mvsink.connection.frames import FrameConnection, error_text
 from dbt.adapters.mvsink.connection.servers import require_spark_4
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked

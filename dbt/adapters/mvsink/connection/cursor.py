@@ -1,26 +1,41 @@
-"""dbt's connection to the embedded Spark."""
+"""dbt's connection to the embedded Spark, and what only a session in this process can do.
+
+- Temporary views over files of a shard whose columns are known beforehand (`make_views`). For a
+  relation over a path, Spark looks up the format, lists the files, and reads a footer in a job: 40
+  to 50 ms each, one after the other. Given the columns, it only lists the files.
+- Comparing the analyzed plans of two queries (`compared`); nothing is run. Plans are compared as
+  Spark compares them to find cached data: by structure, whatever columns and aliases are called.
+  The session is a clone, so that the stand-ins that queries name are no views of the user's
+  session. A stand-in has columns and nothing else, and is equal to no other.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection import files_view, plans
-from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
-from dbt.adapters.mvsink.connection.error_text import error_text
-from dbt.adapters.mvsink.connection.frames import FrameConnection
-from dbt.adapters.mvsink.connection.home import LOG_FILE
+from dbt.adapters.mvsink.connection.embedded import LOG_FILE, EmbeddedSpark
+from dbt.adapters.mvsink.connection.frames import FrameConnection, error_text
 from dbt.adapters.mvsink.connection.job_progress import jobs_text
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
 
 DESCRIPTION = "spark.job.description"
 KNOWN = ("CommandResult", "LocalTableScan")  # the plans whose rows are there
@@ -122,9 +137,9 @@ class SessionConnection(FrameConnection):
         return str(self._frame._jdf.queryExecution().analyzed().toString())
 
     def compare_plans(self, one: str, other: str, stand_ins: Mapping[str, str]) -> tuple[bool, str, str]:
-        """See `plans.compared`."""
+        """See `compared`."""
         with self._statement(jobs=False):
-            return plans.compared(self.session, one, other, stand_ins)
+            return compared(self.session, one, other, stand_ins)
 
     def forget_files(self, table: str) -> bool:
         """Spark lists the files of ``table`` (`schema.name`, quoted) of its own catalog again when
@@ -139,12 +154,12 @@ class SessionConnection(FrameConnection):
         return True
 
     def files_views(self, paths: Sequence[str]) -> dict[str, str]:
-        """See `files_view.make`."""
-        return files_view.make(self.session, paths)
+        """See `make_views`."""
+        return make_views(self.session, paths)
 
     def drop_views(self, names: Iterable[str]) -> None:
         """Drop views that `files_views` gave."""
-        files_view.drop(self.session, names)
+        drop_views(self.session, names)
 
     def _forget(self) -> None:
         super()._forget()
@@ -172,3 +187,101 @@ class SessionConnection(FrameConnection):
 
     def _ended(self, error: Exception) -> str | None:
         return self._spark.ended()
+
+
+STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+# one directory of a batch, or several; all files of them have the same columns
+_BATCHES = re.compile(r"(?:file:)?(/.*/batches)/\{?([0-9a-f]{32}[\w-]*)(?:,[\w,-]+)?\}?")
+_ESCAPED = re.compile(r"\\(.)")
+_COLUMNS = b"org.apache.spark.sql.parquet.row.metadata"  # what Spark itself goes by
+AT_ONCE = 4  # views: each is some calls of the JVM, and waiting for them
+_T = TypeVar("_T")
+
+
+def make_views(session: SparkSession, paths: Sequence[str]) -> dict[str, str]:
+    """The names of new views over the Parquet files of batches at ``paths``, globs. One is missing
+    if it is another path, if this process does not see what Spark sees there, or if there is
+    something wrong with the files: that is for the statement to say that reads them.
+    """
+    if not (session.sparkContext.master or "").startswith("local"):
+        return {}
+    names = _at_once(lambda path: _made(session, path), paths)
+    return {path: name for path, name in zip(paths, names, strict=True) if name is not None}
+
+
+def _made(session: SparkSession, path: str) -> str | None:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        columns = _columns(path)
+        if columns is None:
+            return None
+        name = f"_mv_files_{uuid4().hex}"
+        session.read.schema(columns).options(**STRICT).parquet(path).createTempView(name)
+        return name
+    except (OSError, ValueError, LookupError, PySparkException, Py4JError):
+        return None
+
+
+def drop_views(session: SparkSession, names: Iterable[str]) -> None:
+    """Drop those that `make_views` made. If Spark has ended, so have the views."""
+    _at_once(lambda name: _dropped(session, name), list(names))
+
+
+def _dropped(session: SparkSession, name: str) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException, Py4JError, OSError):
+        session.catalog.dropTempView(name)
+
+
+def _at_once(act: Callable[[str], _T], names: Sequence[str]) -> list[_T]:
+    """``act`` on each, in some threads; they stay, because a thread has a connection to the JVM."""
+    return [act(name) for name in names] if len(names) < 2 else list(_threads().map(act, names))
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="files_view")
+
+
+def _columns(path: str) -> StructType | None:
+    """The columns of the first file, as Spark would read them from its footer."""
+    import pyarrow.parquet as pq
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
+
+    batches = _BATCHES.fullmatch(path)
+    if batches is None:
+        return None
+    directory = Path(_ESCAPED.sub(r"\1", batches[1])) / batches[2]
+    file = min(directory.glob("[!_.]*.parquet"), default=None)
+    if file is None:
+        return None
+    schema = pq.read_schema(file)
+    written = (schema.metadata or {}).get(_COLUMNS)
+    if written is not None:
+        return StructType.fromJson(json.loads(written))
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+_SHOWN, _EVERY = "spark.sql.debug.maxToStringFields", "1000000"  # else a text leaves columns out
+
+
+def compared(session: Any, one: str, other: str, stand_ins: Mapping[str, str]) -> tuple[bool, str, str]:
+    """Whether the plans are the same, and their texts. ``session``: PySpark's, in this process.
+    ``stand_ins``: the columns of each, as DDL. Raises Spark's errors.
+    """
+    clone = session._jsparkSession.cloneSession()
+    clone.conf().set(_SHOWN, _EVERY)
+    types = session._jvm.org.apache.spark.sql.types.StructType
+    for name, columns in stand_ins.items():
+        rows = session._jsc.emptyRDD()  # one for each: no other relation reads it
+        clone.createDataFrame(rows, types.fromDDL(columns)).createOrReplaceTempView(name)
+    first, second = (clone.sql(text).queryExecution() for text in (one, other))
+    same = bool(first.normalized().sameResult(second.normalized()))
+    texts = ("", "") if same else (plan.analyzed().toString() for plan in (first, second))
+    first_text, second_text = map(str, texts)
+    return same, first_text, second_text

@@ -22,9 +22,11 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.job_progress import StatementProgress
 from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.masking import masked
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 CANCEL_EVERY, CANCEL_FOR = 0.2, 60.0  # seconds
 # after one comment, as dbt puts before a statement
@@ -251,3 +253,22 @@ def _literal(value: Any) -> str:
     if isinstance(value, dt.date):
         return f"date '{value.isoformat()}'"
     return sql.text(str(value))
+
+
+def error_text(error: Exception) -> str:
+    """The engine's own message, with secrets masked."""
+    response = error.args[0] if error.args else None
+    status = getattr(response, "status", None)
+    text = str(getattr(status, "errorMessage", None) or error)
+    java = getattr(error, "java_exception", None)
+    if java is not None:  # a Py4J error that PySpark did not translate: its text is a stack
+        text = str(_root_cause(java))
+    return masked(text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0])
+
+
+def _root_cause(java: Any) -> Any:
+    message = java.getMessage()
+    while java.getCause() is not None:
+        java = java.getCause()
+        message = java.getMessage() or message
+    return message

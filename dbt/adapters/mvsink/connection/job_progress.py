@@ -1,4 +1,5 @@
-"""Progress lines for slow work: the start of the embedded Spark, and the statements of a model.
+"""What users read of work under way: progress lines for slow work (the start of the embedded
+Spark, and the statements of a model), and what the lower layers log, as dbt's debug events.
 
 One background thread per process checks the current work every second, and reports each piece at
 most every `EVERY` seconds. Short work is never reported. Lines are dbt events of level info, so
@@ -8,6 +9,7 @@ most every `EVERY` seconds. Short work is never reported. Lines are dbt events o
 from __future__ import annotations
 
 import contextvars
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +21,11 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.contextvars import get_node_info
 
 from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.masking import masked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 EVERY = 10.0  # seconds between two lines about one piece of work
 TICK = 1.0  # seconds
@@ -177,3 +181,21 @@ def amount(rows: int) -> str:
         if rows >= size:
             return f"{rows / size:.1f} {unit}"
     return str(rows)
+
+
+class _Forward(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.events = AdapterLogger("mvsink")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.events.debug(masked(f"{record.name}: {record.getMessage()}"))
+
+
+def install() -> None:
+    """Forward the `mvsink.*` loggers, once."""
+    root = logging.getLogger("mvsink")
+    if not any(isinstance(handler, _Forward) for handler in root.handlers):
+        root.addHandler(_Forward())
+        root.setLevel(logging.DEBUG)
+        root.propagate = False

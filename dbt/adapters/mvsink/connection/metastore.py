@@ -1,16 +1,34 @@
-"""The embedded metastore (Derby) of this process's Spark, and the lock that goes with it.
+"""The embedded metastore (Derby) of this process's Spark, and its lock: one process uses it at a
+time, the others wait.
 
 The lock is held while the database is open. `release` closes the database between two runs of one
 process and frees the lock; `reclaim` takes the lock again, and Spark reopens the database by
 itself.
+
+The lock is the kernel's (`flock`), so that a crash frees it. The file names the holder. Spark's JVM
+outlives a killed holder for a moment, with the metastore still open. Therefore the file has its
+process id too, and the next holder waits until that process has ended.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
 from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import jvm
-from dbt.adapters.mvsink.connection.metastore_lock import MetastoreLock
 
 logger = AdapterLogger("mvsink")
 DERBY_CLOSED = ("08006", "XJ004")  # SQL states: closed by this call; it was not open
@@ -88,3 +106,182 @@ def _shutdown(url: str) -> str:
     """
     kept = [part for part in url.split(";") if not part.startswith("create=")]
     return ";".join([*kept, "shutdown=true"])
+
+
+ALTERNATIVES = (
+    "Wait for it to end, raise `metastore_timeout` in the profile, or use a metastore that several processes can share "
+    "(`server_side_parameters: spark.hadoop.hive.metastore.uris` or `spark.hadoop.javax.jdo.option.ConnectionURL`)"
+)
+POLL = 0.2  # seconds
+REPORT_EVERY = 10.0  # seconds
+
+# The words of a command line that `note` keeps: others may be secret (--vars).
+COMMANDS = frozenset(
+    [
+        "build",
+        "clean",
+        "clone",
+        "compile",
+        "debug",
+        "deps",
+        "docs",
+        "generate",
+        "init",
+        "list",
+        "ls",
+        "parse",
+        "plan",
+        "retry",
+        "run",
+        "run-operation",
+        "seed",
+        "serve",
+        "show",
+        "snapshot",
+        "source",
+        "status",
+        "test",
+        "watch",
+    ]
+)
+
+_interrupted = threading.Event()
+_timed_out: set[Path] = set()  # locks that this invocation has waited for in vain
+
+
+def notice_interrupts() -> None:
+    """Lets a thread that waits for the lock notice Ctrl-C; called at the start of an invocation.
+
+    Python delivers Ctrl-C to the main thread only, and dbt waits for the lock in another one.
+    """
+    _interrupted.clear()
+    _timed_out.clear()
+    before = signal.getsignal(signal.SIGINT)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not callable(before) or getattr(before, "notices", False):
+        return
+
+    def handler(number: int, frame: FrameType | None) -> Any:
+        _interrupted.set()
+        return before(number, frame)
+
+    handler.notices = True  # type: ignore[attr-defined]
+    signal.signal(signal.SIGINT, handler)
+
+
+class MetastoreLock:
+    """Held from `acquire` until `release` or the end of the process."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._file: IO[str] | None = None
+
+    def acquire(self, timeout: float, report: Callable[[str], None]) -> None:
+        """Wait up to ``timeout`` seconds; ``report`` gets a line that names the holder. After that,
+        `DbtRuntimeError`, which names it too.
+
+        An invocation waits only once, although dbt tries another connection after the first failed.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115 - it stays open while the lock is held
+        started, reported = time.monotonic(), -REPORT_EVERY
+        while not self._try(file):
+            waited = time.monotonic() - started
+            if waited >= timeout or self.path in _timed_out:
+                file.close()
+                _timed_out.add(self.path)
+                raise DbtRuntimeError(
+                    f"the embedded metastore {self.path.parent} is in use by {self.holder()}, after {timeout:.0f} s. {ALTERNATIVES}"
+                )
+            if waited - reported >= REPORT_EVERY:
+                report(f"waiting for the embedded metastore, in use by {self.holder()}")
+                reported = waited
+            if _interrupted.wait(POLL):
+                file.close()
+                raise DbtRuntimeError(
+                    f"interrupted while waiting for the embedded metastore, in use by {self.holder()}"
+                )
+        self._file = file
+        self.note(None)
+
+    def _try(self, file: IO[str]) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        holder = self._stored()
+        jvm, here = holder.get("jvm"), holder.get("host") == socket.gethostname()
+        # The number may have been reused by another process, unless that is a Java.
+        if here and isinstance(jvm, int) and _is_java(jvm):
+            fcntl.flock(file, fcntl.LOCK_UN)
+            return False
+        return True
+
+    def note(self, jvm: int | None) -> None:
+        """Write this process into the file; ``jvm`` is the process id of its Spark."""
+        assert self._file is not None
+        self._file.seek(0)
+        self._file.truncate()
+        holder = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "command": command_of(sys.argv),
+            "jvm": jvm,
+        }
+        json.dump(holder, self._file)
+        self._file.flush()
+
+    def release(self) -> None:
+        """Release the lock; harmless if it is not held."""
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.close()
+            self._file = None
+
+    def holder(self) -> str:
+        """The holder, in words."""
+        holder = self._stored()
+        if "pid" not in holder:
+            return "another process"
+        return f"process {holder['pid']} on {holder['host']} ({holder['command']})"
+
+    def _stored(self) -> dict[str, object]:
+        try:
+            return dict(json.loads(self.path.read_text(encoding="utf-8") or "{}"))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+
+def command_of(arguments: Sequence[str]) -> str:
+    """The program and its command, without any other argument.
+
+    >>> command_of(["/usr/bin/dbt", "--log-level", "none", "run", "--vars", "{token: hunter2}"])
+    'dbt run'
+    """
+    program, *words = arguments or ("python",)
+    command = next((word for word in words if word in COMMANDS), "")
+    return f"{os.path.basename(program)} {command}".strip()
+
+
+def _is_java(pid: int) -> bool:
+    """Whether ``pid`` is a running Java; without /proc, whether it is running at all."""
+    if not _is_alive(pid):
+        return False
+    command = Path(f"/proc/{pid}/cmdline")
+    try:
+        return b"java" in command.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended, or there is no /proc
+        return not Path("/proc/self").exists() and _is_alive(pid)
+    except PermissionError:
+        return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
