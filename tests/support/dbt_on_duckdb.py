@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.engine.json_values import plain
+from dbt.adapters.mvsink.engine.types import plain
 from tests.support.duck_engine import DuckEngine
 
 

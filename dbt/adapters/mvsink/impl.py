@@ -7,14 +7,12 @@ from typing import Any
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.adapter.catalog import CatalogAdapter
+from dbt.adapters.mvsink.adapter.commands import CommandsAdapter
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.debug import check_setup, check_spark_writes_there
-from dbt.adapters.mvsink.adapter.judgement import JudgementAdapter
 from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
 from dbt.adapters.mvsink.adapter.tasks import TaskAdapter
 from dbt.adapters.mvsink.adapter.time_travel import TimeTravelAdapter
-from dbt.adapters.mvsink.adapter.undo_request import UndoAdapter
 from dbt.adapters.mvsink.adapter.variables import check_variables
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
@@ -22,9 +20,7 @@ from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.relation import MvsinkRelation
 
 
-class MvsinkAdapter(
-    TaskAdapter, UndoAdapter, JudgementAdapter, TimeTravelAdapter, SeedAdapter, CatalogAdapter
-):
+class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter):
     """See the module."""
 
     Relation = MvsinkRelation

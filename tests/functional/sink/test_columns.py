@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.materialization.response import log_line
 from dbt.adapters.mvsink.shard import Antichain, SchemaMismatch
 from dbt.adapters.mvsink.shard_sql import Kind, Layout, OnError, as_of, layout

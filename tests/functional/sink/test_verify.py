@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.engine import row_digest as digest
-from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.engine import whole_rows as digest
+from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.shard.progress import PLACE
 from dbt.adapters.mvsink.shard_sql import Layout, layout
 from dbt.adapters.mvsink.sink import correction, verify, write

@@ -10,7 +10,7 @@ from types import SimpleNamespace as Node
 import pytest
 from dbt.artifacts.resources.v1.components import DependsOn, MacroDependsOn
 
-from dbt.adapters.mvsink.engine import EngineError, json_values
+from dbt.adapters.mvsink.engine import EngineError, types
 from dbt.adapters.mvsink.exceptions import InvalidOption, UnknownAudit
 from dbt.adapters.mvsink.materialization.audits import chosen
 from dbt.adapters.mvsink.materialization.options.gate_options import AUDIT, MAX_CHANGE, AuditConfig, accepts
@@ -42,7 +42,7 @@ def test_max_change(limit, change, passes):
 
 
 def test_the_examples_in_the_docstrings():
-    for module in (gate, json_values):
+    for module in (gate, types):
         done = doctest.testmod(module)
         assert done.failed == 0 and done.attempted > 0
 

@@ -13,12 +13,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.credentials import SESSION
-from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.materialization import run as phases
@@ -41,7 +42,8 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
-from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard_sql import Layout, row_count
 from dbt.adapters.mvsink.shard_sql.properties import held_shards, release_holds, release_pause
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, UnreadableView, read_published
 from dbt.adapters.mvsink.user_sql.checks import without_end
@@ -49,10 +51,17 @@ from dbt.adapters.mvsink.user_sql.checks import without_end
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
+
 RUN_TIME_VARIABLE = "MVSINK_RUN_TIME"
 COUNTING_TIMEOUT = 2.0  # seconds for a shard that cannot be read, when orphans are only counted
 REBUILT = ("table", "incremental", "snapshot", "seed", "clone")
 log = logging.getLogger("mvsink.shard")
+DESCRIPTIONS = {
+    "rows": "Rows at the newest time",
+    "bytes": "Size of the live files",
+    "since": "Earliest time that can be read",
+    "upper": "Contents are final before this time",
+}
 _lock = threading.Lock()
 _newest_invocation: dict[str, str] = {}  # by what is done once per invocation
 
@@ -301,6 +310,28 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def _credentials(self) -> Any:
         return self.config.credentials
 
+    def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterable[dict[str, Any]]:
+        statistics = self._shard_statistics(relation)
+        for column in super()._get_columns_for_catalog(relation):
+            column.update(statistics)
+            yield column
+
+    def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
+        """As dbt's catalog wants them; empty if not a shard. Docs never fail because of a shard."""
+        published = self.published(cast("MvsinkRelation", relation))
+        if published is None:
+            return {}
+        engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
+        try:
+            with ShardClient(self.config.credentials.storage_options).open_reader(published.uri) as reader:
+                state = reader.state()
+                parts = Layout.of(reader, state)
+            [[rows]] = engine.query(row_count(parts), "count")
+        except LOWER_ERRORS as error:
+            warn(f"{relation}: no statistics of its shard {published.uri}: {error}")
+            return {}
+        return statistics(state, int(str(rows)))
+
 
 def checked_name(relation: MvsinkRelation) -> str:
     """The model as ``schema.identifier``. Raises `InvalidName`."""
@@ -315,3 +346,25 @@ def _first_call(what: str, invocation_id: str) -> bool:
         first = _newest_invocation.get(what) != invocation_id
         _newest_invocation[what] = invocation_id
     return first
+
+
+def statistics(state: ShardState, rows: int) -> dict[str, Any]:
+    """The statistics of one version, by dbt's flat names."""
+    values = {
+        "rows": rows,
+        "bytes": sum(file.size for file in state.files),
+        "since": _shown_time(state.since),
+        "upper": _shown_time(state.upper),
+    }
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat[f"stats:{name}:label"] = name
+        flat[f"stats:{name}:value"] = value
+        flat[f"stats:{name}:description"] = DESCRIPTIONS[name]
+        flat[f"stats:{name}:include"] = True
+    return flat
+
+
+def _shown_time(frontier: Antichain) -> str:
+    time = frontier.as_option()
+    return "final" if time is None else iso(time)

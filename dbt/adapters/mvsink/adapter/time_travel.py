@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
@@ -17,13 +16,10 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.durations import parse_time
-from dbt.adapters.mvsink.engine import DataflowError
-from dbt.adapters.mvsink.engine.json_values import plain
 from dbt.adapters.mvsink.exceptions import InvalidArgument, InvalidRunTime, NoShard
 from dbt.adapters.mvsink.history.row_versions import RowVersions, history_query
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.materialization.errors import translated
-from dbt.adapters.mvsink.references.places import places_of
 from dbt.adapters.mvsink.references.resolve import catalog_entry, open_reference
 from dbt.adapters.mvsink.shard import ShardClient
 from dbt.adapters.mvsink.shard_sql.as_of import change_data
@@ -84,27 +80,6 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
         # no text of the user's may end the comment
         arguments = json.dumps(key).replace("/", "\\u002f")
         return _rendered(relation, query, f"{HISTORY} {relation.render()} {arguments}")
-
-    @available.parse(lambda *_: "[]")
-    def mv_read(self, request: str) -> str:
-        """The rows of a query that the command `mvsink` asks for, few ones, as JSON.
-
-        ``request``: JSON with ``query`` and ``what``, which names the Spark jobs.
-        """
-        asked = json.loads(request)
-        with translated("mvsink"):
-            rows = AdapterEngine(self, "mvsink").query(asked["query"], asked["what"])
-        return json.dumps([[plain(value) for value in row] for row in rows])
-
-    @available.parse(lambda *_: "{}")
-    def mv_places(self, query: str) -> str:
-        """The places that ``query`` reads, which the command `mvsink watch` asks for, as JSON: a
-        `ReadPlaces`, or an ``error``.
-        """
-        try:
-            return json.dumps(asdict(places_of(AdapterEngine(self, "mvsink"), query)))
-        except DataflowError as error:
-            return json.dumps({"error": str(error)})
 
     def _reference(self, macro: str, relation: MvsinkRelation) -> Reference:
         name = relation.render()

@@ -24,8 +24,7 @@ from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Program, Update
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
-from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.engine.whole_rows import net, row_hash
 from dbt.adapters.mvsink.inputs import Input
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import Batch

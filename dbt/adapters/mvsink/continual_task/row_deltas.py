@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Update,
 )
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
 

@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.effects import repeated
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
 from dbt.adapters.mvsink.user_sql.splice import with_ctes

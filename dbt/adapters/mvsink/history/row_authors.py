@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.json_values import plain
-from dbt.adapters.mvsink.engine.net import comparable
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter
+from dbt.adapters.mvsink.engine.types import plain
+from dbt.adapters.mvsink.engine.whole_rows import comparable
 from dbt.adapters.mvsink.history.points import Run, runs_of
 from dbt.adapters.mvsink.history.row_versions import STOOD, UNTIL, RowVersions
 from dbt.adapters.mvsink.history.shard_diff import InvalidKey, Query

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
-from dbt.adapters.mvsink.engine.net import comparable, net
+from dbt.adapters.mvsink.engine.whole_rows import comparable, net
 from dbt.adapters.mvsink.history.points import newest_time
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import ShardState

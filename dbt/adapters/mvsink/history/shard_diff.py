@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
-from dbt.adapters.mvsink.engine.net import comparable, net
 from dbt.adapters.mvsink.engine.types import SparkType, parse_type
+from dbt.adapters.mvsink.engine.whole_rows import comparable, net
 from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard_sql import Layout, as_of
 

@@ -24,8 +24,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
-from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.types import PADDED
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.inputs.errors import (
     DeletionVectors,
     FilesGone,

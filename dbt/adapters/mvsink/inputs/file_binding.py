@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, parse_type, shard_columns, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.inputs import companion
 from dbt.adapters.mvsink.inputs.described import is_local, path_of, stable
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged

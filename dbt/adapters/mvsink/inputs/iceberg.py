@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, parse_type, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.inputs.described import quoted
 from dbt.adapters.mvsink.inputs.errors import (
     ColumnsChanged,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.inputs.position import Observation, Position
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, ShardClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dbt.adapters.mvsink.engine.json_values import plain
+from dbt.adapters.mvsink.engine.types import plain
 from dbt.adapters.mvsink.sink import Outcome, Preview
 
 

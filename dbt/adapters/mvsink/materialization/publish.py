@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
-from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META

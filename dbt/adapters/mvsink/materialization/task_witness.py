@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.carry_time import carry_time, stateless
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError
-from dbt.adapters.mvsink.engine.carried_plan import STAND_IN, carries
+from dbt.adapters.mvsink.engine.plan_text import STAND_IN, carries
 from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.materialization.task_inputs import Source

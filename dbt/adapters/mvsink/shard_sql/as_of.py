@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, view_query

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.local.rows import LOCAL_ROWS, holds_float
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
 from dbt.adapters.mvsink.shard import Directory

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
-from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
     Batch,

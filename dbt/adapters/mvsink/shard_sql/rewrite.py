@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, sql
-from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.timing import Stopwatch
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.local.copies import compact_locally
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (

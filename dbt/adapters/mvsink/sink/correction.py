@@ -6,7 +6,7 @@ frontier, its ``since``: times before it move up to it. Rows are compared as GRO
 query that gives the model's columns and
 
 - ``_mv_error`` STRING: NULL, or an error update's message (then the model's columns are NULL)
-- ``_mv_hash`` BIGINT: the row's hash (`engine.row_hash`), never NULL here
+- ``_mv_hash`` BIGINT: the row's hash (`engine.whole_rows`), never NULL here
 - ``_mv_diff`` BIGINT: the multiplicity
 - ``_mv_base`` BIGINT: 1 for a record of the shard's base, or of the compacted files that took the
   base's place when another engine damaged it, else 0
@@ -27,8 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column, sql
-from dbt.adapters.mvsink.engine.net import net
-from dbt.adapters.mvsink.engine.row_hash import row_hash
+from dbt.adapters.mvsink.engine.whole_rows import net, row_hash
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink.detection import believed_hash

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, shared_files, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.incremental import (
     WRONG,
     Adding,

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
-from dbt.adapters.mvsink.engine.net import net
 from dbt.adapters.mvsink.engine.predicates import Filter, OneOf, combined
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.local.difference import Fit, Stored, fit_of

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, Engine, sql
-from dbt.adapters.mvsink.engine.net import net
+from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, decide
 from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState, WriteHandle

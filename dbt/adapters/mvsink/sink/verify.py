@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.engine import sql
-from dbt.adapters.mvsink.engine.row_digest import row_digest
+from dbt.adapters.mvsink.engine.whole_rows import row_digest
 from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard import Verified, digests_of, keep_verified, last_verified
 from dbt.adapters.mvsink.shard_sql import Counts, Layout

@@ -1,4 +1,6 @@
-"""The adapter's method for `mvsink undo`: through the gate into the shard, then into the view."""
+"""The adapter's methods that the command `mvsink` calls through macros: what a run would do to
+another target's shard (`plan --against`), taking runs back (`undo`), what a query gives and reads.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,49 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
+from dbt.adapters.mvsink.adapter.variables import variable
+from dbt.adapters.mvsink.engine import Column, DataflowError, parse_type
+from dbt.adapters.mvsink.engine.types import plain
+from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization import publish as views
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
+from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.publish import Docs
-from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
+from dbt.adapters.mvsink.references.places import places_of
+from dbt.adapters.mvsink.shard import ReadHandle, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.properties import Pause, stored_spec
-from dbt.adapters.mvsink.sink import Audit, Gate, change_limit
+from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit
+from dbt.adapters.mvsink.sink.run_plan import ForecastChange, forecast
 from dbt.adapters.mvsink.sink.undoing import UndoRequest, undo
 
 if TYPE_CHECKING:
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 
-class UndoAdapter(MaintainedAdapter, metaclass=AdapterMeta):
+PASSED = Audit("audits of the temporary run", lambda contents: contents, lambda contents: contents)
+
+
+class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     """Part of the adapter."""
+
+    @available.parse(lambda *_, **__: "{}")
+    def mv_judge(self, relation: MvsinkRelation, node: Mapping[str, Any], request: str) -> str:
+        """A `Forecast` as JSON.
+
+        ``relation``: the shard's, in the other target; ``request``: JSON with its ``uri``, the
+        ``columns`` that the query has now (types by name), and the ``change``, a `ForecastChange`.
+        """
+        asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
+        with (
+            translated(model),
+            ShardClient(self._credentials().storage_options).open_reader(asked["uri"]) as reader,
+        ):
+            columns = tuple(Column(name, parse_type(text, name)) for name, text in asked["columns"].items())
+            wanted = self._request(model, node, reader, columns)
+            return json.dumps(asdict(forecast(wanted, reader.state(), ForecastChange(**asked["change"]))))
 
     @available.parse_list
     def mv_undo_audits(
@@ -67,15 +95,57 @@ class UndoAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             reader = client.open_reader(asked["uri"])
             with WriteHandle.from_read(reader, "undo") as handle:
                 engine = AdapterEngine(self, model)
-                wanted = _request(model, asked, handle, node, judged)
+                wanted = _undo_request(model, asked, handle, node, judged)
                 done = undo(replace(wanted, invocation_id=invocation_id), handle, engine)
                 published = self.published(existing) if done.committed else None
                 if published is not None and published.shard_id == str(handle.shard_id):
                     views.publish(engine, str(relation), handle, published, Docs(), published.columns)
         return json.dumps(asdict(done))
 
+    @available.parse(lambda *_: "[]")
+    def mv_read(self, request: str) -> str:
+        """The rows of a query that the command `mvsink` asks for, few ones, as JSON.
 
-def _request(
+        ``request``: JSON with ``query`` and ``what``, which names the Spark jobs.
+        """
+        asked = json.loads(request)
+        with translated("mvsink"):
+            rows = AdapterEngine(self, "mvsink").query(asked["query"], asked["what"])
+        return json.dumps([[plain(value) for value in row] for row in rows])
+
+    @available.parse(lambda *_: "{}")
+    def mv_places(self, query: str) -> str:
+        """The places that ``query`` reads, which the command `mvsink watch` asks for, as JSON: a
+        `ReadPlaces`, or an ``error``.
+        """
+        try:
+            return json.dumps(asdict(places_of(AdapterEngine(self, "mvsink"), query)))
+        except DataflowError as error:
+            return json.dumps({"error": str(error)})
+
+    def _request(
+        self, model: str, node: Mapping[str, Any], reader: ReadHandle, columns: tuple[Column, ...]
+    ) -> SinkRequest:
+        options, now = ModelOptions.parse(model, with_freshness(node)), wall_clock.now_ms()
+        name, accept = str(node["name"]), variable(self.config, "mvsink_accept")
+        return SinkRequest(
+            model=model,
+            query="",
+            columns=columns,
+            time=now,
+            clock=now,
+            retain_history=options.retain_history,
+            references=References(),
+            on_schema_change=options.on_schema_change,
+            gate=Gate(
+                change_limit(options.max_change, reader.history),
+                (PASSED,) if options.audit.tests else (),
+                accepts(accept, str(node["unique_id"]), name, model),
+            ),
+        )
+
+
+def _undo_request(
     model: str,
     asked: Mapping[str, Any],
     handle: WriteHandle,
