@@ -91,13 +91,14 @@ class Measured:
         always, never, auto = (
             medians[way] for way in (Incremental.ALWAYS, Incremental.NEVER, Incremental.AUTO)
         )
-        incremental = self.outcomes[-1].incremental
+        incremental = self.outcomes[-1].written.incremental
         self.ratios.append(auto / never)
         right = always <= TOLERATED * never if incremental else never <= TOLERATED * always
         self.right += right
         figures = f"{share:>9.2%}{always:>9.2f}{never:>9.2f}{auto:>9.2f}{auto / never:>9.2f}"
         ran = ", ".join(
-            "incremental" if each.incremental else f"full ({each.full.text})" for each in self.outcomes
+            "incremental" if each.written.incremental else f"full ({each.written.full.text})"
+            for each in self.outcomes
         )
         print(f"{self.name:<24}{figures}  {'right' if right else 'wrong'}: {ran}", flush=True)
 

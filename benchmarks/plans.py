@@ -64,7 +64,7 @@ def previewed(
     read, contents, known.never = known.read, known.contents, way is Incremental.NEVER
     outcome = ran(known, model, columns, inputs, way, read_only=True)
     known.read, known.contents, known.never = read, contents, False
-    assert outcome.incremental is (way is Incremental.ALWAYS)
+    assert outcome.written.incremental is (way is Incremental.ALWAYS)
     return outcome
 
 

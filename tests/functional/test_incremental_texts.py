@@ -147,7 +147,7 @@ class Query:
         uris = {table: each.uri for table, each in self.database.inputs.items()}
         known = KnownInputs(self.text, uris, None)
         self.model.assert_holds(References(known.look()).read_at(self.text, time))
-        return all(outcome.incremental for outcome in outcomes)
+        return all(outcome.written.incremental for outcome in outcomes)
 
 
 @pytest.mark.parametrize("name", FEW)

@@ -68,7 +68,7 @@ class Read(References):
     rows: dict[str, Rows]
 
     def read_at(self, query: str, time: int) -> str:
-        times = self.times(time)
+        times = self.points(time).times
         for name, at in times.items():
             as_of.check_readable(self.shards[name].state, at)
         contents = {name: sorted(rows.elements()) for name, rows in self.rows.items()}

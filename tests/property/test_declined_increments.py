@@ -39,7 +39,7 @@ def test_where_more_rows_of_an_input_were_replaced_the_query_is_evaluated(query,
             world.time += 1000
             world.rows = {"a": Counter(enumerate(values)), "b": Counter({(1, "z"): 1})}
             world.write("a")
-            full = world.ran().full
+            full = world.ran().written.full
         return full
 
     few, many = map(replaced, rows)
@@ -57,7 +57,7 @@ def test_the_input_with_the_fewest_changes_is_looked_at_first(tmp_path, monkeypa
         world.rows = {name: Counter({(k, value): 1 for k in range(n)}) for name, n in (("a", 100), ("b", 10))}
         world.write("a")
         world.write("b")
-        reason = world.ran().full.text
+        reason = world.ran().written.full.text
     assert reason.startswith("db.b changed by ")
 
 
@@ -73,7 +73,7 @@ def test_after_two_runs_with_many_changes_as_many_are_not_looked_at(tmp_path, mo
         values[:number] = [f"x{world.time}"] * number
         world.rows["a"] = Counter(enumerate(values))
         world.write("a")
-        return world.ran().full.why
+        return world.ran().written.full.why
 
     replaced(0)
     assert all(replaced(500) is Why.MUCH_CHANGED for _ in range(2))
@@ -94,11 +94,11 @@ def test_where_most_keys_change_the_query_is_evaluated_and_soon_nothing_looks_fo
         return world.ran()
 
     replace(0)
-    reasons = [replace(number).full.why for number in range(1, 5)]
+    reasons = [replace(number).written.full.why for number in range(1, 5)]
     assert reasons == [Why.MANY_KEYS, Why.MANY_KEYS, Why.USUALLY_MANY_KEYS, Why.USUALLY_MANY_KEYS]
-    assert replace(4, "a").full.why is Why.USUALLY_MANY_KEYS
+    assert replace(4, "a").written.full.why is Why.USUALLY_MANY_KEYS
     monkeypatch.setattr(limits, "REMEMBERED", 3)  # the log forgets
-    assert replace(4, "a", "b").incremental
+    assert replace(4, "a", "b").written.incremental
 
 
 @pytest.mark.parametrize(("many", "reason"), [(20, Why.UNSAID), (19, Why.ALL_ROWS)])
@@ -110,7 +110,7 @@ def test_where_all_of_many_rows_may_differ_the_query_is_evaluated(many, reason, 
         world.rows["a"] = Counter({(k, "x"): 1 for k in range(number)})
         world.write("a")
         outcome = world.ran()
-    assert (outcome.incremental, outcome.full.why) == (reason is Why.UNSAID, reason)
+    assert (outcome.written.incremental, outcome.written.full.why) == (reason is Why.UNSAID, reason)
 
 
 def test_an_input_that_changes_while_it_is_read_has_the_query_evaluated(tmp_path):

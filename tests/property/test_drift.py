@@ -52,24 +52,27 @@ def model(request, tmp_path, unlimited, monkeypatch) -> Drifting:  # noqa: F811
 
 def test_a_verification_without_drift_is_incremental(model):
     outcome = model.refresh(verify=True)
-    assert (outcome.incremental, outcome.verified) == (True, True)
-    assert outcome.drifted is not None and outcome.drifted.counts.nothing
+    assert (outcome.written.incremental, outcome.verified) == (True, True)
+    assert outcome.written.drift is not None and outcome.written.drift.counts.nothing
     assert outcome.state.suspended == Suspended.NOT
 
 
 def test_drift_is_counted_apart_from_the_changes_and_suspends_until_a_verification_finds_none(model):
     outcome = model.drift()
-    assert outcome.drifted is not None and outcome.drifted.sample
-    counts = outcome.drifted.counts
+    assert outcome.written.drift is not None and outcome.written.drift.sample
+    counts = outcome.written.drift.counts
     assert (counts.inserted, counts.deleted) == (1, 0)
     assert outcome.counts.inserted > 1 or outcome.counts.deleted
-    assert (outcome.incremental, outcome.state.suspended) == (False, Suspended.UNTIL_VERIFIED)
+    assert (outcome.written.incremental, outcome.state.suspended) == (False, Suspended.UNTIL_VERIFIED)
     outcome = model.refresh()
-    assert (outcome.incremental, outcome.full.usual) == (False, False)
-    assert outcome.full.text == "its contents had drifted, and no verification has found them correct since"
-    assert model.refresh(incremental=Incremental.ALWAYS).incremental
+    assert (outcome.written.incremental, outcome.written.full.usual) == (False, False)
+    assert (
+        outcome.written.full.text
+        == "its contents had drifted, and no verification has found them correct since"
+    )
+    assert model.refresh(incremental=Incremental.ALWAYS).written.incremental
     assert model.refresh(verify=True).state.suspended == Suspended.NOT
-    assert model.refresh().incremental
+    assert model.refresh().written.incremental
 
 
 def test_a_second_drift_soon_suspends_until_another_definition(model):
@@ -78,11 +81,11 @@ def test_a_second_drift_soon_suspends_until_another_definition(model):
     assert model.drift(MONTH - 5000).state.suspended == Suspended.UNTIL_REDEFINED
     assert model.refresh(verify=True).state.suspended == Suspended.UNTIL_REDEFINED
     outcome = model.refresh()
-    assert outcome.full.text == "its contents drifted twice within 30 days"
-    assert model.refresh(incremental=Incremental.ALWAYS).incremental
+    assert outcome.written.full.text == "its contents drifted twice within 30 days"
+    assert model.refresh(incremental=Incremental.ALWAYS).written.incremental
     model.known.plan = 2  # another definition
     assert model.refresh().state.suspended == Suspended.NOT
-    assert model.refresh().incremental
+    assert model.refresh().written.incremental
 
 
 def test_a_second_drift_later_is_the_first_again(model):
@@ -94,11 +97,15 @@ def test_a_second_drift_later_is_the_first_again(model):
 def test_sums_of_doubles_may_differ_when_they_are_evaluated_again(tmp_path, unlimited):  # noqa: F811
     model = Drifting(tmp_path, "select v, sum(cast(k as double)) s from db.a group by v")
     outcome = model.drift()
-    assert (outcome.incremental, outcome.drifted, outcome.state.suspended) == (False, None, Suspended.NOT)
+    assert (outcome.written.incremental, outcome.written.drift, outcome.state.suspended) == (
+        False,
+        None,
+        Suspended.NOT,
+    )
     model.lose_a_row(progress=True)
     model.time += 1000
     outcome = model.ran(verify=True)
-    assert outcome.drifted is not None and not outcome.drifted.counts.nothing
+    assert outcome.written.drift is not None and not outcome.written.drift.counts.nothing
     assert outcome.state.suspended == Suspended.NOT
 
 
@@ -120,8 +127,8 @@ def test_what_another_tool_did_to_the_shard_is_drift_where_no_input_changed(stat
         write_deltalake(model.model.uri, table.to_pyarrow_table().slice(0, 1), mode="append")
     model.time += 1000
     outcome = model.ran(verify=verify)
-    assert outcome.drifted is not None
-    wrong = outcome.drifted.counts
+    assert outcome.written.drift is not None
+    wrong = outcome.written.drift.counts
     assert (wrong.inserted > 0, wrong.deleted > 0) == {
         "delete": (True, False),
         "update": (True, True),

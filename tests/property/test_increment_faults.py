@@ -111,10 +111,10 @@ def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(world, point
     world.known.never = never
     outcome = world.ran()
     assert outcome.counts.nothing is (point == "appended")
-    assert outcome.incremental is (not never and point != "appended")
+    assert outcome.written.incremental is (not never and point != "appended")
     world.known.never = False
     change(world)
-    assert world.ran().incremental
+    assert world.ran().written.incremental
 
 
 @pytest.mark.parametrize("ways", [(False, False), (False, True), (True, False)], ids=str)
@@ -134,12 +134,12 @@ def test_of_two_runs_that_race_one_counts_the_change(world, ways):
     with at("staged", overtake):
         loser: Outcome = world.ran()
     [winner] = raced
-    assert (winner.incremental, loser.mismatches) == (not ways[1], 1)
+    assert (winner.written.incremental, loser.mismatches) == (not ways[1], 1)
     assert loser.counts.nothing and not winner.counts.nothing
     assert counted(world) - before == winner.counts.inserted + winner.counts.deleted
     world.known.never = False
     change(world)
-    assert world.ran().incremental
+    assert world.ran().written.incremental
 
 
 class OwnInputs(KnownInputs):
@@ -184,8 +184,8 @@ def test_of_two_runs_at_different_times_that_race_one_counts_the_change(world, e
     with at("staged", lambda: raced.append(run(times[0]))):
         loser = run(times[1])
     [winner] = raced
-    assert (winner.incremental, loser.mismatches, loser.counts.nothing) == (True, 1, True)
+    assert (winner.written.incremental, loser.mismatches, loser.counts.nothing) == (True, 1, True)
     assert counted(world) - before == winner.counts.inserted + winner.counts.deleted > 0
     world.time = now + 2000
     change(world)
-    assert run(world.time).incremental
+    assert run(world.time).written.incremental

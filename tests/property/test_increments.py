@@ -158,7 +158,7 @@ class World:
 
     def run(self) -> bool:
         """One run of the model; whether it was incremental."""
-        return self.ran().incremental
+        return self.ran().written.incremental
 
     def whole(self) -> str:
         """The query over the inputs as they are now."""
@@ -228,7 +228,7 @@ def test_no_rows_are_contents_too(query, option, tmp_path, unlimited, monkeypatc
         world.time += 1000
         world.rows["a"] = Counter(rows)
         world.write("a")
-        assert world.ran(incremental=option).incremental
+        assert world.ran(incremental=option).written.incremental
         assert bool(world.model.rows()) == (rows[0][0] > 9)
 
 
@@ -266,7 +266,7 @@ def test_rows_that_the_change_reaches_through_another_input_are_found_here(join,
             world.write(name)
         before = Counter(world.model.rows()) if number else Counter()
         world.engine.ran.clear()
-        assert world.ran(incremental=Incremental.ALWAYS).incremental is (number > 0)
+        assert world.ran(incremental=Incremental.ALWAYS).written.incremental is (number > 0)
         read = [text for what, text in world.engine.ran if what in ("keys", "write")]
         if number:
             assert (Counter(world.model.rows()) != before) is bool(read)
@@ -288,7 +288,7 @@ def test_changes_of_rows_that_a_condition_does_not_keep_are_not_staged(cores, tm
             world.write(name)
         world.engine.ran.clear()
         outcome = world.ran(incremental=Incremental.ALWAYS)
-        assert outcome.incremental is (number > 0)
+        assert outcome.written.incremental is (number > 0)
         assert (outcome.counts.inserted == 0) is (number in (1, 3))
         if number in (1, 3):
             assert not [text for what, text in world.engine.ran if what in ("keys", "write")]

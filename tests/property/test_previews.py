@@ -55,13 +55,16 @@ def test_a_preview_counts_what_the_run_writes(tmp_path, unlimited):
             assert not list(unlimited.iterdir())
             ran = world.ran()
             assert (preview.kind, preview.counts) == (Kind.READ_ONLY, ran.counts)
-            assert (preview.incremental, preview.evaluated) == (ran.incremental, ran.evaluated)
+            assert (preview.written.incremental, preview.written.evaluated) == (
+                ran.written.incremental,
+                ran.written.evaluated,
+            )
             if preview.preview is not None:
                 after = Counter(world.model.rows())
                 change = Counter(after)
                 change.subtract(rows)
                 assert sampled(preview) == Counter({row: n for row, n in change.items() if n})
-            ways[preview.incremental] += 1
+            ways[preview.written.incremental] += 1
     assert ways[True] > 2 * HISTORIES
 
 
@@ -72,9 +75,9 @@ def test_a_preview_elsewhere_evaluates_the_query(tmp_path):
     world.run()
     world.change()
     preview, ran = world.previewed(), world.ran()
-    assert preview.counts == ran.counts and ran.incremental
-    assert (preview.incremental, preview.full.usual) == (False, True)
-    assert preview.full.text == "a preview stages on this machine, and Spark runs elsewhere"
+    assert preview.counts == ran.counts and ran.written.incremental
+    assert (preview.written.incremental, preview.written.full.usual) == (False, True)
+    assert preview.written.full.text == "a preview stages on this machine, and Spark runs elsewhere"
 
 
 def test_a_preview_fails_where_the_run_would(tmp_path):
@@ -83,7 +86,7 @@ def test_a_preview_fails_where_the_run_would(tmp_path):
     world.change()
     with pytest.raises(CannotBeIncremental, match="LIMIT"):
         world.previewed(incremental=Incremental.ALWAYS)
-    assert not world.previewed().incremental
+    assert not world.previewed().written.incremental
 
 
 def test_a_preview_that_fails_leaves_nothing(tmp_path, unlimited, monkeypatch):

@@ -82,7 +82,7 @@ def test_groups_whose_keys_the_changes_hold_are_added_up_by_one_statement(
         for name in world.rows:
             world.write(name)
         world.engine.ran.clear()
-        assert world.ran().incremental is (step > 0)
+        assert world.ran().written.incremental is (step > 0)
         ran = [what for what, _ in world.engine.ran if what in ("keys", "write")]
         assert step == 0 or ran == statements
 
@@ -164,7 +164,7 @@ def test_runs_that_end_between_the_two_commits(query, size, tmp_path, unlimited,
             if run and world.random.random() < 0.5:
                 continue
             outcome = run_over(model, kept_of(world, shown))
-            ran[outcome.incremental] += bool(run)
+            ran[outcome.written.incremental] += bool(run)
             asked = References(world.known.references).read_at(query, world.time)
             assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
     assert ran[True] > 0
@@ -185,7 +185,7 @@ def test_a_verification_of_a_model_of_few_sums_reports_drift_apart_from_change(t
         change(world)
         world.run()
         outcome = run_over(model, kept_of(world, shown), verify=True)
-        assert outcome.drifted is not None and outcome.drifted.counts.nothing is not lost
+        assert outcome.written.drift is not None and outcome.written.drift.counts.nothing is not lost
         asked = References(world.known.references).read_at(QUERIES[0], world.time)
         assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
 
@@ -229,7 +229,7 @@ def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(
         if again:
             change(world)
         outcome = run()
-        assert outcome.incremental or outcome.counts.nothing
+        assert outcome.written.incremental or outcome.counts.nothing
         asked = References(world.known.references).read_at(QUERIES[0], world.time)
         assert Counter(model.rows()) == Counter(world.engine.query(asked, "asked"))
 

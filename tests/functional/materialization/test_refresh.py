@@ -169,7 +169,7 @@ class TestRowK(Base):
     def read(self, project, name="mv"):
         with ShardClient().open_reader(self.uri(project, name)) as reader:
             note = [each.note for each in reader.history() if each.kind == "append"][-1]
-        return list(note.versions.values())
+        return list(note.read.versions.values())
 
     def test_row_k_a_delta_table_is_read_as_of_the_refresh(self, project):
         self.committed(project, -10)

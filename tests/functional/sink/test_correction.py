@@ -156,7 +156,7 @@ def test_read_only_reports_and_writes_nothing_then_the_same_is_written(model):
 def test_a_nondeterministic_query_is_evaluated_once(model):
     model.run("select id, rand() r from range(100)")
     outcome = model.run("select id, rand() r from range(100)")
-    assert outcome.evaluated_once
+    assert outcome.written.evaluated_once
     assert (outcome.counts.inserted, outcome.counts.deleted) == (100, 100)
     assert model.contents().count() == 100
 

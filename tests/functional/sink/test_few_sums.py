@@ -36,7 +36,7 @@ def sent(world) -> Counter[str]:
 def test_their_changes_are_computed_by_one_query(world, unlimited):
     for _run in range(RUNS):
         world.change()
-        assert world.ran(incremental=Incremental.ALWAYS).incremental
+        assert world.ran(incremental=Incremental.ALWAYS).written.incremental
     assert 0 < sent(world)["collect"] <= RUNS
     assert not sent(world).keys() & {"keys", "write", "look up"}
 
@@ -47,7 +47,7 @@ def test_sums_that_are_no_longer_few_are_computed_by_spark(world, unlimited, mon
     world.time += 1000
     world.rows["a"].update({(5, "y"): 1, (None, None): 2})
     world.write("a")
-    assert world.ran(incremental=Incremental.ALWAYS).incremental
+    assert world.ran(incremental=Incremental.ALWAYS).written.incremental
     assert {"keys", "write"} <= sent(world).keys()
 
 
@@ -60,4 +60,7 @@ def test_sums_that_do_not_add_up_are_evaluated(world, unlimited):
     world.write("a")
     world.time += 1000
     outcome = world.ran()
-    assert (outcome.incremental, outcome.full.text) == (False, "the query of the change failed")
+    assert (outcome.written.incremental, outcome.written.full.text) == (
+        False,
+        "the query of the change failed",
+    )

@@ -62,7 +62,7 @@ def test_keys_of_every_type(model, kind):
 
     for n in range(2):
         outcome, statements = ran(model, query(n))
-        assert not outcome.evaluated_once
+        assert not outcome.written.evaluated_once
         assert n == 0 or len(re.findall(r"null (?:and|or) shiftright\(array\(", statements["write"])) == 1
     model.assert_holds(query(1))
     assert dict(model.engine().columns(query(0)))["k"] == kind
@@ -88,7 +88,7 @@ SHAPES = {
 def test_the_contents_are_right_wherever_the_optimizer_puts_the_condition(model, shape):
     for n in range(3):
         outcome, _ = ran(model, shape.format(n=n))
-        assert not outcome.evaluated_once
+        assert not outcome.written.evaluated_once
         if n > 0:  # the first load compares nothing
             model.assert_holds(shape.format(n=n))
 
@@ -108,7 +108,7 @@ def test_the_contents_are_right_if_hashes_are_compared(by_hashes, shape):
         outcome, _ = ran(by_hashes, shape.format(n=n))
         if n > 0:
             by_hashes.assert_holds(shape.format(n=n))
-            assert not outcome.evaluated_once or outcome.counts.deleted > ROWS // 2
+            assert not outcome.written.evaluated_once or outcome.counts.deleted > ROWS // 2
 
 
 NARROWED = {
@@ -124,7 +124,7 @@ NARROWED = {
 def test_hashes_limit_the_query_to_values_of_a_column_of_fixed_width(by_hashes, query, narrowed):
     for n in range(2):
         outcome, statements = ran(by_hashes, query.format(n=n))
-    assert not outcome.evaluated_once and outcome.counts.deleted > 0
+    assert not outcome.written.evaluated_once and outcome.counts.deleted > 0
     assert (" in (select k from" in statements["write"]) is narrowed
     by_hashes.assert_holds(query.format(n=1))
 
@@ -166,7 +166,7 @@ def test_rows_that_break_an_assertion(model):
     asserted = {"assertions": (not_null("v"),)}
     for n in range(3):
         outcome, _ = ran(model, query.format(n=n), **asserted)
-        assert not outcome.evaluated_once
+        assert not outcome.written.evaluated_once
         assert outcome.counts.errors_inserted == (3 if n == 0 else 0)
     outcome, _ = ran(model, query.format(n=5000), **asserted)
     assert outcome.counts.errors_deleted == 3
@@ -212,4 +212,4 @@ def test_two_evaluations_that_differ_are_detected(model):
     query = "select id, if(id % 100 = 1, rand(), 0) v from range(3000)"
     ran(model, query)
     outcome, _ = ran(model, query)
-    assert outcome.evaluated_once and outcome.counts.inserted == 30
+    assert outcome.written.evaluated_once and outcome.counts.inserted == 30

@@ -33,7 +33,11 @@ def opened(model):
 def test_the_new_rows_are_the_base_and_the_past_is_kept(model):
     first = model.run(QUERY.format(n=0))
     outcome = model.run(QUERY.format(n=1))
-    assert (outcome.counts.inserted, outcome.counts.deleted, outcome.rows_staged) == (50, 50, 100)
+    assert (
+        outcome.counts.inserted,
+        outcome.counts.deleted,
+        sum(batch.rows for batch in outcome.written.batches),
+    ) == (50, 50, 100)
     state, shard, _ = opened(model)
     assert shard.base is not None and shard.base.time == outcome.time
     assert (shard.recent, shard.unhashed, len(shard.past)) == ((), (), 1)

@@ -196,19 +196,23 @@ def test_no_differing_bucket_means_there_is_nothing_to_do(model, large):
     query = "select id, id % 7 as seven from range(1000)"
     model.run(query)
     outcome, statements = ran(model, query)
-    assert (outcome.kind, outcome.candidate_buckets, outcome.rows_staged) == (Kind.NONE, 0, 0)
+    assert (
+        outcome.kind,
+        outcome.written.candidate_buckets,
+        sum(batch.rows for batch in outcome.written.batches),
+    ) == (Kind.NONE, 0, 0)
     assert "write" not in [what for what, _ in statements]
 
 
 def test_only_candidate_buckets_are_fetched_and_only_the_difference_is_written(model, large):
     model.run("select id, id % 7 as seven from range(1000)")
     outcome, _ = ran(model, "select id, if(id = 500, 99, id % 7) as seven from range(1000)")
-    assert (outcome.candidate_buckets, outcome.rows_staged) == (2, 2)
+    assert (outcome.written.candidate_buckets, sum(batch.rows for batch in outcome.written.batches)) == (2, 2)
 
 
 def test_a_first_load_skips_detection(model):
     outcome, statements = ran(model, values(A, B))
-    assert outcome.candidate_buckets is None
+    assert outcome.written.candidate_buckets is None
     assert "detect" not in [what for what, _ in statements]
 
 
@@ -224,7 +228,7 @@ def test_inputs_that_move_never_give_an_inconsistent_batch(model, large, tmp_pat
     moving = Interfering(model.session, source, at, lambda: replace_source(source, new))
     with model.open(query) as handle:
         outcome = Driver(model.request(query), handle, moving).run()
-    assert outcome.evaluated_once is (at == 2)
+    assert outcome.written.evaluated_once is (at == 2)
     assert model.rows() == sorted(new, key=repr)
     assert model.run(query).kind is Kind.NONE
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from dbt.adapters.mvsink.shard import ReadPoints
 from tests.unit.cli.shop import HOUR, NOW, write
 
 
@@ -22,8 +23,7 @@ def orders(shop):
         purpose="mv_sink(s.orders)",
         invocation_id="i1",
         seconds=2.25,
-        references={"`s`.`raw orders`": NOW - 2 * HOUR},
-        versions={"raw.rates": 4},
+        read=ReadPoints({"`s`.`raw orders`": NOW - 2 * HOUR}, {"raw.rates": 4}),
         definition="3f0c",
     )
     write(

@@ -10,7 +10,7 @@ import pytest
 
 from dbt.adapters.mvsink.inputs.reference import NotReadableThen, Reference, References
 from dbt.adapters.mvsink.materialization.response import log_line
-from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
+from dbt.adapters.mvsink.shard import Antichain, DataFile, ReadPoints, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind, NotRefreshed
 from dbt.adapters.mvsink.shard_sql.layout import layout_of
 from dbt.adapters.mvsink.sink import Outcome, SinkRequest
@@ -44,7 +44,7 @@ READ_AT = {
 @pytest.mark.parametrize(("upper", "at"), READ_AT.values(), ids=READ_AT)
 def test_a_shard_is_read_as_of_the_write_time_if_it_is_past_it_else_at_its_newest(upper, at):
     references = References({"dev.m": reference(upper=upper, times=[T - 999])})
-    assert references.times(T) == {"dev.m": at}
+    assert references.points(T).times == {"dev.m": at}
     early, late = reference(upper=upper, times=[T - 999, at]), reference(upper=upper, times=[T - 999, at + 1])
     read = References({"dev.m": early}).read_at("select * from dev.m", T)
     assert f"at{at - T}" in read
@@ -81,7 +81,7 @@ def test_what_has_no_contents_is_refused_when_it_is_read_and_not_when_it_is_anal
     references = References({"dev.m": empty})
     for ask in (
         lambda: references.read_at("select * from dev.m", T),
-        lambda: references.times(T),
+        lambda: references.points(T),
         lambda: empty.collection(T),
     ):
         with pytest.raises(
@@ -124,14 +124,13 @@ def test_a_shard_cannot_have_a_time_travel_clause_of_its_own():
 def test_the_line_names_what_was_not_read_as_of_the_write_time():
     state = reference(upper=T + 1).state
     outcome = Outcome(Kind.APPEND, Counts(inserted=2), Antichain.of(T), Antichain.of(T + 1), T, state)
-    read = {"dev.m": T, "dev.`n`": T - 1000}
+    read = ReadPoints({"dev.m": T, "dev.`n`": T - 1000})
     assert (
-        log_line(replace(outcome, references=read))
-        == "+2 -0 at 2026-11-20T10:00:00Z; n as of 2026-11-20T09:59:59Z"
+        log_line(replace(outcome, read=read)) == "+2 -0 at 2026-11-20T10:00:00Z; n as of 2026-11-20T09:59:59Z"
     )
-    assert "would write +2 -0; n as of" in log_line(replace(outcome, kind=Kind.READ_ONLY, references=read))
+    assert "would write +2 -0; n as of" in log_line(replace(outcome, kind=Kind.READ_ONLY, read=read))
     assert (
-        log_line(replace(outcome, references={"dev.m": T}))
+        log_line(replace(outcome, read=ReadPoints({"dev.m": T})))
         == log_line(outcome)
         == "+2 -0 at 2026-11-20T10:00:00Z"
     )

@@ -15,7 +15,14 @@ from typing import Any
 
 import pytest
 
-from dbt.adapters.mvsink.shard import CommitNote, ShardClient, checkpoint, collect_garbage, progress
+from dbt.adapters.mvsink.shard import (
+    CommitNote,
+    ReadPoints,
+    ShardClient,
+    checkpoint,
+    collect_garbage,
+    progress,
+)
 from dbt.adapters.mvsink.shard import damage as damage_module
 from dbt.adapters.mvsink.shard import removals as ledger
 from dbt.adapters.mvsink.shard.commit_log import commit_path
@@ -64,7 +71,7 @@ def whole(tmp_path_factory):
             handle.compare_and_append(updates((f"a{t}", t, 1)), at(t), at(t + 1), inputs={"i": t})
         handle.hold("h", 1)
         checkpoint(handle)
-        note = CommitNote(references={"a": 1}, versions={"b": 2}, audits=("x",), seconds=0.5)
+        note = CommitNote(read=ReadPoints({"a": 1}, {"b": 2}), audits=("x",), seconds=0.5)
         handle.compare_and_append(updates(("b", 2, 1)), at(2), at(3), inputs={"i": 7}, note=note)
         collect_garbage(handle)
         kept = progress.Verified("rows", {"p": "d"}, (1, 2))
@@ -268,7 +275,7 @@ def test_row_e_what_is_no_integer_is_unreadable(text):
 OTHERS = {
     "inputs/inspector.py", "references/inlined.py", "shard_sql/published_view.py",  # what Spark describes
     "materialization/definition.py",  # what this run has just made
-    "cli/past.py", "cli/rehearsal.py", "cli/dbt_runner.py", "cli/commands/undo.py", "cli/commands/watch.py",  # what dbt prints
+    "cli/rehearsal.py", "cli/dbt_runner.py", "cli/commands/undo.py", "cli/commands/watch.py",  # what dbt prints
     "adapter/commands.py", "adapter/time_travel.py",  # what the command asks
     "connection/class_archive_maker.py", "connection/metastore.py", "connection/cursor.py",  # of this machine
 }  # fmt: skip

@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.inputs.versioned import rows_at
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState
+from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ReadPoints, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
@@ -191,22 +191,15 @@ class References:
     def _at_versions(self) -> dict[str, str]:
         return {name: rows_at(name, version) for name, version in self.pinned.items()}
 
-    def versions(self) -> Mapping[str, int]:
-        """The version that each table with versions is read at, by name."""
-        return self.pinned
-
     def version_of(self, name: str) -> int | None:
         """The version that the table ``name``, in any catalog, is read at; None: as it is."""
         by_parts = {parts(each)[-2:]: version for each, version in self.pinned.items()}
         return by_parts.get(parts(name)[-2:])
 
-    def not_as_of(self) -> Mapping[str, str]:
-        """Why tables are not read as of the refresh, by name."""
-        return self.newer
-
-    def times(self, time: int) -> dict[str, int]:
-        """The time (ms) that a query as of ``time`` reads each shard at, by name."""
-        return {name: shard.time_for(time) for name, shard in self.shards.items()}
+    def points(self, time: int) -> ReadPoints:
+        """Where a query as of ``time`` (ms) reads each shard and each table with versions."""
+        times = {name: shard.time_for(time) for name, shard in self.shards.items()}
+        return ReadPoints(times, self.pinned, self.newer)
 
 
 def _at(shard: Reference, time: int) -> str:

@@ -12,7 +12,7 @@ where most of its groups change, and uses them unless runs with them take as lon
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.physical import SUMS
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.shard import WriteHandle, delete_dropped, number_of
+from dbt.adapters.mvsink.shard import ReadPoints, WriteHandle, delete_dropped, number_of
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Kind, Layout
 from dbt.adapters.mvsink.sink import Driver, Evidence, Increment, Outcome, SinkRequest
@@ -111,17 +111,9 @@ class OverSums:
             raise SumsOfOtherRefresh(self.at, time)
         return References({self.sums.name: self.sums}).read_at(query, time)
 
-    def times(self, time: int) -> Mapping[str, int]:
+    def points(self, time: int) -> ReadPoints:
         """See `sink.ReadReferences`."""
-        return self.references.times(time)
-
-    def versions(self) -> Mapping[str, int]:
-        """See `sink.ReadReferences`."""
-        return self.references.versions()
-
-    def not_as_of(self) -> Mapping[str, str]:
-        """See `References`."""
-        return self.references.not_as_of()
+        return self.references.points(time)
 
 
 @dataclass(frozen=True)
@@ -223,7 +215,7 @@ class Keeper:
 
 def _warnings(outcome: Outcome) -> list[str]:
     warnings = list(outcome.warnings)
-    drift = outcome.drifted
+    drift = outcome.written.drift
     if drift is not None and not drift.counts.nothing:
         counts = drift.counts
         warnings.append(

@@ -162,7 +162,7 @@ class CheckedView:
             *(sums.warnings if sums else ()),
             *option_warnings(self.evidence, opened, before, kept),
         ]
-        drift = Drift(outcome.counts) if expected else outcome.drifted
+        drift = Drift(outcome.counts) if expected else outcome.written.drift
         if drift is not None:
             warnings += drift_warnings(opened, before, outcome, drift)
         if not self.context.read_only:
@@ -189,8 +189,7 @@ class CheckedView:
     def _as_ran(self, outcome: Outcome) -> str:
         """The query with the write time as `mv_now()`, and its references as of it."""
         text = self.context.query
-        read = outcome.references is not None
-        return self.references.read_at(text, outcome.time) if read else query_at(text, outcome.time)
+        return (query_at if outcome.read is None else self.references.read_at)(text, outcome.time)
 
     def _sums(
         self, opened: Opened, watch: Stopwatch, resources: ExitStack

@@ -16,7 +16,7 @@ from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.drift import drift_values
 from dbt.adapters.mvsink.materialization.explanation import Explanation
 from dbt.adapters.mvsink.materialization.preview_values import preview_values
-from dbt.adapters.mvsink.shard import Antichain
+from dbt.adapters.mvsink.shard import Antichain, ReadPoints
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Outcome, Superseded
 from dbt.adapters.mvsink.user_sql.words import last_part
@@ -72,25 +72,26 @@ class MvsinkResponse(AdapterResponse):
 
 def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> MvsinkResponse:
     """The response of a view's run. Its line ends in ``notes`` and the number of ``warnings``."""
+    written, read = outcome.written, outcome.read or ReadPoints()
     return replace(
         _response(outcome, (log_line(outcome), *notes), warnings),
-        rows_staged=outcome.rows_staged,
-        bytes_staged=outcome.bytes_staged,
-        candidate_buckets=outcome.candidate_buckets,
+        rows_staged=sum(batch.rows for batch in written.batches),
+        bytes_staged=sum(batch.bytes for batch in written.batches),
+        candidate_buckets=written.candidate_buckets,
         generation=outcome.generation,
         columns_added={column.name: column.type.text for column in outcome.columns_added},
-        references=dict(outcome.references or {}),
-        versions=dict(outcome.versions),
-        newer=dict(outcome.newer),
+        references=dict(read.times),
+        versions=dict(read.versions),
+        newer=dict(read.newer),
         overtaken=", ".join(_names(outcome.superseded)),
         preview=preview_values(outcome),
-        evaluated=outcome.evaluated,
+        evaluated=written.evaluated,
         verified=outcome.verified,
-        rewritten=outcome.rewritten,
-        incremental=outcome.incremental,
+        rewritten=written.rewritten,
+        incremental=written.incremental,
         mode=_mode(outcome),
-        not_incremental=outcome.full.text,
-        drifted=drift_values(outcome.drifted),
+        not_incremental=written.full.text,
+        drifted=drift_values(written.drift),
         next_refresh=outcome.upper.as_option() if outcome.scheduled else None,
     )
 
@@ -98,9 +99,9 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
 def _mode(outcome: Outcome) -> str:
     if outcome.up_to_date:
         return "none"
-    if not outcome.evaluated:
+    if not outcome.written.evaluated:
         return "unchanged"
-    return "incremental" if outcome.incremental else "verified" if outcome.verified else "evaluated"
+    return "incremental" if outcome.written.incremental else "verified" if outcome.verified else "evaluated"
 
 
 def explained_response(
@@ -193,9 +194,10 @@ def _late_references(outcome: Outcome) -> str:
     """``; orders as of 2026-11-20T14:00:00Z`` for each shard not read as of the write time, and
     ``; raw as it is now: ...`` for each table with versions.
     """
-    late = {name: time for name, time in (outcome.references or {}).items() if time != outcome.time}
+    read = outcome.read or ReadPoints()
+    late = {name: time for name, time in read.times.items() if time != outcome.time}
     shards = "".join(f"; {last_part(name)} as of {iso(time)}" for name, time in late.items())
-    return shards + "".join(f"; {last_part(name)} as it is now: {why}" for name, why in outcome.newer.items())
+    return shards + "".join(f"; {last_part(name)} as it is now: {why}" for name, why in read.newer.items())
 
 
 def _previewed(outcome: Outcome) -> str:
@@ -218,15 +220,16 @@ def _changed(counts: Counts) -> str:
 
 
 def _how(outcome: Outcome) -> str:
-    why = "" if outcome.full.usual or outcome.incremental else _short(outcome.full.text)
+    written = outcome.written
+    why = "" if written.full.usual or written.incremental else _short(written.full.text)
     if outcome.verified:
-        right = outcome.drifted is not None and outcome.drifted.counts.nothing
+        right = written.drift is not None and written.drift.counts.nothing
         verified = "verified, no drift" if right else "verified"
-        own = f"not by the text as written: {_short(outcome.rewritten)}" if outcome.rewritten else ""
+        own = f"not by the text as written: {_short(written.rewritten)}" if written.rewritten else ""
         return f" ({'; '.join(filter(None, (verified, own, why)))})"
-    if not outcome.evaluated:
+    if not outcome.written.evaluated:
         return " (inputs unchanged)"
-    if outcome.incremental:
+    if written.incremental:
         return " (incremental)"
     return f" (full: {why})" if why else ""
 

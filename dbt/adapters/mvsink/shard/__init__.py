@@ -83,6 +83,7 @@ from dbt.adapters.mvsink.shard.state import (
     CompactionPlan,
     DataFile,
     Maintenance,
+    ReadPoints,
     ShardState,
     schema_differences,
 )

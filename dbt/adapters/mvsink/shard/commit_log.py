@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE, transactions
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import COMPACTION, Change, CommitNote
+from dbt.adapters.mvsink.shard.state import COMPACTION, Change, CommitNote, ReadPoints
 from dbt.adapters.mvsink.shard.stored import (
     Unreadable,
     a_number,
@@ -216,9 +216,9 @@ def metadata(change: Change) -> dict[str, object]:
         "rows_deleted": note.rows_deleted,
         "drift": note.drift,
         "seconds": note.seconds,
-        "references": dict(note.references),
-        "versions": dict(note.versions),
-        **({"newer": dict(note.newer)} if note.newer else {}),
+        "references": dict(note.read.times),
+        "versions": dict(note.read.versions),
+        **({"newer": dict(note.read.newer)} if note.read.newer else {}),
         "mode": note.mode,
         **({"way": note.way} if note.way else {}),
         **({"share": note.share} if note.share is not None else {}),
@@ -290,9 +290,9 @@ def _note(of: _Field) -> CommitNote:
         purpose=of("purpose", a_text, ""),
         invocation_id=of("invocation_id", a_text, ""),
         seconds=of("seconds", a_number, None),
-        references=of("references", _numbers, {}),
-        versions=of("versions", _numbers, {}),
-        newer=of("newer", _texts, {}),
+        read=ReadPoints(
+            of("references", _numbers, {}), of("versions", _numbers, {}), of("newer", _texts, {})
+        ),
         mode=of("mode", a_text, ""),
         way=of("way", a_text, ""),
         share=of("share", a_number, None),

@@ -108,15 +108,23 @@ class ShardState:
 
 
 @dataclass(frozen=True)
+class ReadPoints:
+    """Where the contents' query read others, by name: shards at ``times`` (ms), tables at
+    ``versions``; ``newer``: why a table is newer than the contents' time.
+    """
+
+    times: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    newer: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CommitNote:
     """Who, when, how long (``seconds``) and why, as metadata; correctness does not depend on it.
 
-    ``references``: the times (ms) at which the contents' query read other shards, by name;
-    ``versions``: the versions at which it read tables; ``newer``: why one is newer than the
-    contents' time. ``mode``: how the contents were computed;
-    ``way``: what the sink compared, for its next choice; ``share``: the largest share of an input's
-    rows whose changes were staged; ``why``, ``reason``: why the query was evaluated, the name of
-    `reasons.Why` and its words.
+    ``mode``: how the contents were computed; ``way``: what the sink compared, for its next choice;
+    ``share``: the largest share of an input's rows whose changes were staged; ``why``, ``reason``:
+    why the query was evaluated, the name of `reasons.Why` and its words.
     ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
     that they were then compared with. ``definition``: a digest of the model's text.
     """
@@ -128,9 +136,7 @@ class CommitNote:
     purpose: str = ""
     invocation_id: str = ""
     seconds: float | None = None
-    references: Mapping[str, int] = field(default_factory=dict)
-    versions: Mapping[str, int] = field(default_factory=dict)
-    newer: Mapping[str, str] = field(default_factory=dict)
+    read: ReadPoints = ReadPoints()
     mode: str = ""
     way: str = ""
     share: float | None = None

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
-from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ShardState, files_number
+from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ReadPoints, ShardState, files_number
 from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.decide import Increment, Incremental
 from dbt.adapters.mvsink.sink.gate import Gate
 from dbt.adapters.mvsink.sink.round import Written
-from dbt.adapters.mvsink.sink.trust import Drift, Proving, recorded, unproven
+from dbt.adapters.mvsink.sink.trust import Proving, recorded, unproven
 
 
 class OnSchemaChange(enum.Enum):
@@ -37,16 +37,8 @@ class ReadReferences(Protocol):
         """
         ...
 
-    def times(self, time: int) -> Mapping[str, int]:
-        """The times (ms) at which they are read for the write time ``time``, by name."""
-        ...
-
-    def versions(self) -> Mapping[str, int]:
-        """The versions of the relations without times, by name."""
-        ...
-
-    def not_as_of(self) -> Mapping[str, str]:
-        """Why relations with versions are read at newer ones than those of the time, by name."""
+    def points(self, time: int) -> ReadPoints:
+        """Where they are read for the write time ``time`` (ms)."""
         ...
 
 
@@ -202,25 +194,13 @@ class Outcome(RunOutcome):
     generation: str = ""  # why a new generation was made, empty if none was
     columns_added: tuple[Column, ...] = ()  # in place, before the contents were corrected
     preview: Preview | None = None  # of a read-only run
-    rows_staged: int = 0
-    bytes_staged: int = 0
-    candidate_buckets: int | None = None
-    evaluated_once: bool = False
+    written: Written = Written(None, Counts())  # what it staged, and how that was computed
     # nothing to write: no refresh was due, or the shard's upper was past the run's time
     up_to_date: bool = False
-    evaluated: bool = True  # False: the inputs are as they were, so nothing was computed
-    incremental: bool = False  # the correction follows from the changes of the inputs
-    full: EvaluateFully = EvaluateFully()  # why it does not
-    drifted: Drift | None = None  # what was wrong before; None: not known
     verified: bool = False  # all contents were compared by an independent digest
-    rewritten: str = ""  # why not with the text as its author wrote it
     superseded: Superseded | None = None  # a refresh was due, and is left to the next run
     scheduled: bool = False  # a schedule explains the upper
-    references: Mapping[str, int] | None = (
-        None  # the times (ms) that the query read other shards at, by name; None: it was not run
-    )
-    versions: Mapping[str, int] = field(default_factory=dict)  # that it read tables at, by name
-    newer: Mapping[str, str] = field(default_factory=dict)  # why not at the time's, by name
+    read: ReadPoints | None = None  # None: the query was not run
 
 
 def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | None = None) -> CommitNote:
@@ -233,9 +213,7 @@ def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | 
         invocation_id=request.invocation_id,
         seconds=round(sum(watch.seconds.values()), 3),
         definition=request.definition,
-        references={} if time is None else request.references.times(time),
-        versions={} if time is None else request.references.versions(),
-        newer={} if time is None else request.references.not_as_of(),
+        read=ReadPoints() if time is None else request.references.points(time),
     )
 
 

@@ -49,9 +49,9 @@ def commit_values(commit: Commit) -> dict[str, Any]:
         "purpose": note.purpose or None,
         "invocation_id": note.invocation_id or None,
         "seconds": note.seconds,
-        "references": dict(note.references) if ours else None,
-        "versions": dict(note.versions) if ours else None,
-        "newer": dict(note.newer) if ours else None,
+        "references": dict(note.read.times) if ours else None,
+        "versions": dict(note.read.versions) if ours else None,
+        "newer": dict(note.read.newer) if ours else None,
         "definition": note.definition or None,
     }
 
