@@ -59,14 +59,14 @@ def hops(walk: str) -> list[tuple[str, str, str, bool, str]]:
     return read
 
 
-@pytest.mark.parametrize(("walk", "count"), WALKS, ids=["view", "task"])
+@pytest.mark.parametrize(("walk", "count"), WALKS, ids=["view", "change", "task"])
 def test_a_walk_counts_its_crossings(walk, count):
     marked = [(hop[0], hop[4]) for hop in hops(walk) if hop[3]]
     assert [(hop[:3], hop[4]) for hop in hops(walk) if hop[3] != (hop[0] != hop[4])] == []
     assert len(marked) == int(count) <= 30
 
 
-@pytest.mark.parametrize(("walk", "count"), WALKS, ids=["view", "task"])
+@pytest.mark.parametrize(("walk", "count"), WALKS, ids=["view", "change", "task"])
 def test_the_functions_of_a_walk_exist(walk, count):
     package = ROOT / "dbt" / "adapters" / "mvsink"
     for name, module, function, _, _ in hops(walk):

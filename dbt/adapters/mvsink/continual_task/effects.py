@@ -179,7 +179,7 @@ class Effects:
         if change.errors is not None:
             query = sql.union_all([query, self._errors(change.errors, time)])
         with self._attributing(ctes + sql.union_all(own) if moment.careful and own else None):
-            return self._adopted(last, query, moment.description)
+            return self._counted(self._stage(last, query, moment.description))
 
     def _stage_group(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> Batch | None:
         """The effects of a group that later ones may read; None if there are none."""
@@ -195,7 +195,7 @@ class Effects:
         """The batch with the rows of ``queries``, at times of their own (`bind.carried_delta`)."""
         meta = f"{TIME}, {DIFF}, cast(null as string) {ERROR}, {row_hash(self.stored, self.salt)} {HASH}"
         query = f"select {self._items}, {meta} from (\n{sql.union_all(queries)}\n)"
-        return self._adopted(self.program.statements, query, description)
+        return self._counted(self._stage(self.program.statements, query, description))
 
     def failed(
         self, message: str, change: TaskChange, time: int, description: BatchDescription
@@ -204,7 +204,9 @@ class Effects:
         at = f"{sql.bigint(time)} {TIME}"
         own = f"select {nulls(self.columns)}, {at}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
         inherited = [] if change.errors is None else [self._errors(change.errors, time)]
-        return self._adopted(self.program.statements, sql.union_all([own, *inherited]), description)
+        return self._counted(
+            self._stage(self.program.statements, sql.union_all([own, *inherited]), description)
+        )
 
     def only_errors(
         self, change: TaskChange, time: int, description: BatchDescription
@@ -212,7 +214,9 @@ class Effects:
         """The batch of the input's error updates at ``time``; the statements have no effect."""
         if change.errors is None:
             return None, Counts()
-        return self._adopted(self.program.statements, self._errors(change.errors, time), description)
+        return self._counted(
+            self._stage(self.program.statements, self._errors(change.errors, time), description)
+        )
 
     @property
     def _items(self) -> str:
@@ -283,10 +287,7 @@ class Effects:
                     raise StatementFailed(self.program.model, failure.statement, error) from error
             raise failure.error from None
 
-    def _adopted(
-        self, group: Sequence[AnyStatement], query: str, description: BatchDescription
-    ) -> tuple[Batch | None, Counts]:
-        batch = self._stage(group, query, description)
+    def _counted(self, batch: Batch | None) -> tuple[Batch | None, Counts]:
         if batch is None:
             return None, Counts()
         try:

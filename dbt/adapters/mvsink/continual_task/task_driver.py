@@ -83,8 +83,17 @@ class TaskDriver:
         """Process the input's pending times up to the run's own."""
         self.handle.keep_statistics()
         before = self._begin()
-        while self._goes_on():
-            pass
+        while True:
+            state, output = self.upkeep.folded(self.handle.state())
+            if state.upper.is_empty():
+                break
+            failpoints.reach("looked")
+            try:
+                if not self._round(state, output):
+                    break
+            except HistoryGone:  # unless another replica did these times and released their history
+                if self.handle.state().upper == state.upper:
+                    raise
         self.holds.follow()
         self._warn_of_errors()
         return self._outcome(before)
@@ -151,20 +160,8 @@ class TaskDriver:
 
     # the loop
 
-    def _goes_on(self) -> bool:
-        """Go on from the newest version. False if there is no more to do now."""
-        state, output = self.upkeep.folded(self.handle.state())
-        if state.upper.is_empty():
-            return False
-        failpoints.reach("looked")
-        try:
-            return self._round(state, output)
-        except HistoryGone:
-            if self.handle.state().upper == state.upper:
-                raise
-            return True  # another replica did these times and released their history
-
     def _round(self, state: ShardState, output: Layout) -> bool:
+        """Go on from this version. False if there is no more to do now."""
         pending = self.input.pending(state)
         log.debug(
             "%s: shard %s, upper %s, input %s before %s: %d pending%s",

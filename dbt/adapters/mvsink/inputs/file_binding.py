@@ -49,7 +49,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql import as_of
 from dbt.adapters.mvsink.shard_sql.as_of import Projection
 from dbt.adapters.mvsink.shard_sql.rewrite import compact
-from dbt.adapters.mvsink.shard_sql.stager import stage
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 
 MAX_TRIES = 3
 RACY = 2_000  # ms: of files whose times are whole seconds, a younger one may change unseen
@@ -297,7 +297,7 @@ class _FileBinder:
             stored = self.input.layout(state).updates(f"{file}, {path}, {own}, {DIFF}", where)
             rows = net((self.file, self.path, *self.own), [], stored, "<> 0")
             queries.append(f"select {file}, {path}, {own}, {more.format(f'-{DIFF}')} from (\n{rows}\n)")
-        return stage(self.engine, self.handle, sql.union_all(queries), "bind")
+        return Stager(self.engine, self.handle, self.table.id).stage(sql.union_all(queries), "bind")
 
     def _numbers(self, query: str) -> set[int]:
         """The distinct numbers ``n`` of a query."""

@@ -137,11 +137,11 @@ class CheckedTask:
         """
         inputs = [*self.references.values(), *([self.source.shard] if self.source.shard else [])]
         writers = [each.handle for each in inputs if isinstance(each.handle, WriteHandle)]
-        return retry_on_replacement([opened.handle, *writers], lambda: self._execute(opened))
+        return retry_on_replacement([opened.handle, *writers], partial(self._execute, opened))
 
     def _execute(self, opened: Opened) -> Executed:
         self.check_columns(opened)
-        state = opened.handle.state()
+        handle, state = opened.handle, opened.handle.state()
         self._times().check_input(state.properties)
         if self.context.read_only:
             outcome = self._previewed(state)
@@ -151,7 +151,17 @@ class CheckedTask:
             notes.append("reset: its earlier output is discarded")
         elif "query" in opened.definition.changes(state):
             notes.append("statements changed: they apply to times not yet processed")
-        outcome = self._processed(opened, state)
+        driver = self._driver(opened, state)
+        before, needed, carried = held_shards(state), self._shards_to_hold(), not driver.one_by_one
+        record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
+        outcome = driver.run()
+        release_holds(self.context.client, str(handle.shard_id), before - needed)
+        record_held_shards(handle, needed)
+        shard = self.source.shard
+        watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
+        freshness = self.context.options.freshness.properties(handle.state().properties)
+        kept = {**watched.properties(), **freshness, **self._times().properties(carried=carried)}
+        handle.set_properties({**opened.definition.properties(), **kept})
         warnings = [*opened.warnings, *self.views.warnings, *outcome.warnings]
         if outcome.waiting:
             warnings.append(f"{outcome.waiting} times stay pending, because a reference has not passed them")
@@ -168,35 +178,22 @@ class CheckedTask:
         respond = partial(task_response, outcome, self.input_query)
         return Executed(opened, respond, self.context.query, notes, warnings)
 
-    def _processed(self, opened: Opened, state: ShardState) -> TaskOutcome:
-        """Process every pending time, with holds on the shards that the task reads."""
-        context, handle, client = self.context, opened.handle, self.context.client
+    def _driver(self, opened: Opened, state: ShardState) -> TaskDriver:
+        """It processes every pending time."""
+        context, handle = self.context, opened.handle
         generation = state.generation + (1 if self.task.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(
-            context.invocation.time, client, handle.uri, generation, context.engine
+            context.invocation.time, context.client, handle.uri, generation, context.engine
         )
-        times = self._times()
-        carried = times.carried(state.properties)
-        before, needed = held_shards(state), self._shards_to_hold()
-        record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
-        driver = TaskDriver(
+        return TaskDriver(
             self._request(opened),
             handle,
             context.engine,
             source,
             self.references,
             self.views.queries,
-            one_by_one=not carried,
+            one_by_one=not self._times().carried(state.properties),
         )
-        outcome = driver.run()
-        release_holds(client, str(handle.shard_id), before - needed)
-        record_held_shards(handle, needed)
-        shard = self.source.shard
-        watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
-        freshness = context.options.freshness.properties(handle.state().properties)
-        kept = {**watched.properties(), **freshness, **times.properties(carried=carried)}
-        handle.set_properties({**opened.definition.properties(), **kept})
-        return outcome
 
     def _times(self) -> Times:
         timed = (*self.references, *self.views.queries)

@@ -42,7 +42,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard_sql.current_view import widened
 from dbt.adapters.mvsink.shard_sql.errors import DamagedFiles, ForeignDeletionVectors
 from dbt.adapters.mvsink.shard_sql.layout import Layout, broadcast, damages, files_of
-from dbt.adapters.mvsink.shard_sql.stager import stage
+from dbt.adapters.mvsink.shard_sql.stager import Stager
 
 log = logging.getLogger("mvsink.shard")
 
@@ -252,7 +252,7 @@ def _stage(
     schema: pa.Schema | None = None,
 ) -> Batch | None:
     """``schema``: see `StagingHandle.adopt`."""
-    batch = handle.adopt(stage(engine, handle, query, what), lower, upper, schema)
+    batch = handle.adopt(Stager(engine, handle, what).stage(query, what), lower, upper, schema)
     if batch.rows == 0:
         batch.delete()
         return None

@@ -42,25 +42,6 @@ log = logging.getLogger("mvsink.sink.write")
 COUNTED_LOCALLY = 100_000
 
 
-def stage(
-    engine: Engine, handle: StagingHandle, query: str, what: str, negates: Sequence[DataFile] = ()
-) -> StagedDirectory:
-    """Write the rows of ``query`` to a directory of their own, which is deleted if that fails.
-
-    ``what`` names the step in the engine's jobs; ``negates``: see `StagingHandle.stage`. A negation
-    is read by few, and for as long as history is kept.
-    """
-    staged = handle.stage(negates)
-    try:
-        with engine.settings(EXACT):
-            statement = sql.overwrite_directory(staged.uri, query, quickly=bool(negates))
-            engine.execute(statement, what)
-    except BaseException:
-        staged.delete()
-        raise
-    return staged
-
-
 @dataclass
 class Stager:
     """Stages batches of ``model`` for one shard, and counts what they change."""
@@ -71,9 +52,21 @@ class Stager:
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def stage(self, query: str, what: str, negates: Sequence[DataFile] = ()) -> StagedDirectory:
-        """`stage`, timed as the step ``what``."""
+        """Write the rows of ``query`` to a directory of their own, which is deleted if that fails.
+
+        ``what`` names the step in the engine's jobs and its time; ``negates``: see
+        `StagingHandle.stage`. A negation is read by few, and for as long as history is kept.
+        """
         with self.watch(what):
-            return stage(self.engine, self.handle, query, what, negates)
+            staged = self.handle.stage(negates)
+            try:
+                with self.engine.settings(EXACT):
+                    statement = sql.overwrite_directory(staged.uri, query, quickly=bool(negates))
+                    self.engine.execute(statement, what)
+            except BaseException:
+                staged.delete()
+                raise
+            return staged
 
     def adopt(
         self, staged: StagedDirectory, description: BatchDescription, schema: pa.Schema | None = None

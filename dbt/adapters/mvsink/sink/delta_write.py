@@ -173,7 +173,8 @@ class _Delta:
             shown = None if stored is None else self.files.of(stored)
             return _Compared(replace(desired, query=scoped.new), None, lambda: shown)
         # of a few groups, too, most have to be computed again from most of the inputs
-        keys = self._staged_keys(scoped.keys, shard.rows)
+        staged = self.write.stager.stage(self.files.around(scoped.keys), "keys")
+        keys = self._keys(staged, shard.rows)
         if isinstance(keys, EvaluateFully):
             return keys
         names = {f"_mv_k{number}": name for number, name in enumerate(scoped.columns)}
@@ -215,7 +216,9 @@ class _Delta:
 
     def _added(self, adding: Adding) -> _Compared | EvaluateFully:
         """The shard's rows with the sums over the change, less these rows."""
-        change, shard = self._staged_keys(adding.query, self._groups(adding)), self.at.shard
+        shard = self.at.shard
+        staged = self.write.stager.stage(self.files.around(adding.query), "keys")
+        change = self._keys(staged, self._groups(adding))
         if isinstance(change, EvaluateFully):
             return change
         names = {name: name for name in adding.keys}
@@ -233,9 +236,8 @@ class _Delta:
         self.resources.callback(staged.delete)
         return self.files.of(f"select * from {sql.parquet_in(staged.uri)}", few=True)
 
-    def _staged_keys(self, query: str, rows: int) -> StagedKeys | EvaluateFully:
-        """The rows of ``query``, staged: one for each key that may differ, of ``rows`` in all."""
-        staged = self.write.stager.stage(self.files.around(query), "keys")
+    def _keys(self, staged: StagedDirectory, rows: int) -> StagedKeys | EvaluateFully:
+        """The staged rows, one for each key that may differ, of ``rows`` in all."""
         self.resources.callback(staged.delete)
         keys = StagedKeys(self.write, staged)
         return self.bounds.keys(keys.rows, rows) or keys
