@@ -8,8 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.materialization.drift import drift_values
-from dbt.adapters.mvsink.materialization.response import MvsinkResponse, response
+from dbt.adapters.mvsink.materialization.response import MvsinkResponse, drift_values, response
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts, Kind

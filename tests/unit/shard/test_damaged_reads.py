@@ -276,7 +276,7 @@ OTHERS = {
     "inputs/inspector.py", "references/inlined.py", "shard_sql/published_view.py",  # what Spark describes
     "materialization/definition.py",  # what this run has just made
     "cli/rehearsal.py", "cli/dbt_runner.py", "cli/commands/undo.py", "cli/commands/watch.py",  # what dbt prints
-    "adapter/commands.py", "adapter/time_travel.py",  # what the command asks
+    "adapter/commands.py",  # what the command asks
     "connection/class_archive_maker.py", "connection/metastore.py", "connection/cursor.py",  # of this machine
 }  # fmt: skip
 

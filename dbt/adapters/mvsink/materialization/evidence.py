@@ -10,19 +10,21 @@ only give the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.session import is_local_session, session_of, session_settings
+from dbt.adapters.mvsink.inputs.described import quoted
 from dbt.adapters.mvsink.inputs.inspector import Inspector
 from dbt.adapters.mvsink.inputs.position import CLOCK, FILE_LIST, Position, clock_position
 from dbt.adapters.mvsink.inputs.protocol import TableOptions
 from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
-from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.inputs.reference import References, Refresh
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
+from dbt.adapters.mvsink.inputs.table_versions import TableVersions
 from dbt.adapters.mvsink.materialization import witness
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
@@ -30,6 +32,7 @@ from dbt.adapters.mvsink.materialization.kept_sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
 from dbt.adapters.mvsink.materialization.query_change import QueryChange
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.references.resolve import find_references
 from dbt.adapters.mvsink.references.shown_functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
@@ -37,6 +40,7 @@ from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.sink import Increment, Incremental, run_timing
 from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
+from dbt.adapters.mvsink.user_sql.words import last_part
 
 # properties: what the query was last seen to read, and a number for its columns and plan
 READS, COLUMNS = "reads", "query_columns"
@@ -335,3 +339,36 @@ def verification_due(context: RunContext, state: ShardState | None) -> bool:
     if policy.runs is not None:
         return state.unverified + 1 >= policy.runs
     return policy.interval is not None and context.invocation.time - state.verified >= policy.interval
+
+
+def references_of(context: RunContext, refresh: Refresh | None) -> References:
+    """What the query reads at a time or a version. ``refresh``: what the run is for."""
+    engine, client, sources = context.engine, context.client, context.invocation.sources
+    versions = _versions(context, refresh)
+    return find_references(engine, client, context.query, context.relations, versions, sources)
+
+
+def as_said(context: RunContext, references: References, evidence: InputEvidence) -> References:
+    """``references`` that also say which tables with versions are read as they are, below a view,
+    although they are newer than the refresh.
+    """
+    refresh = references.refresh
+    if refresh is None or refresh.time is None or refresh.own:
+        return references
+    below = dict(_below_views(context, refresh, evidence))
+    return replace(references, newer={**references.newer, **below}) if below else references
+
+
+def _below_views(context: RunContext, refresh: Refresh, evidence: InputEvidence) -> Iterator[tuple[str, str]]:
+    versions, views = _versions(context, refresh), evidence.reads.below
+    for table in evidence.tables_as_they_are:
+        view = next((view for view, reads in views.items() if table.name in reads.every_table), None)
+        if view is not None and versions.written_since(quoted(table.name), table.kind, refresh):
+            yield table.name, f"it is read through the view {last_part(view)}"
+
+
+def _versions(context: RunContext, refresh: Refresh | None) -> TableVersions:
+    """On other machines' files only Spark looks."""
+    local = refresh is not None and context.embedded and is_local_session(context.engine)
+    options = TableOptions(context.engine, context.storage_options, local=local)
+    return TableVersions(options, context.invocation.id, refresh)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.incremental import (
@@ -63,41 +62,26 @@ class Explanation:
     """
 
     evaluates: str
-    inputs: tuple[dict[str, str], ...]
+    rests: str = ""
+    inputs: list[dict[str, str]] = field(default_factory=list)
     full: str = ""
     later: str | None = None
     always: bool = False
     fails: bool = False
-    rests: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    remarks: tuple[str, ...] = ()
-
-    def values(self) -> dict[str, Any]:
-        """As `run_results.json` keeps it."""
-        return {
-            "evaluates": self.evaluates,
-            "rests": self.rests,
-            "inputs": list(self.inputs),
-            "full": self.full,
-            "later": self.later,
-            "always": self.always,
-            "fails": self.fails,
-            "seconds": dict(self.seconds),
-            "rules": [asdict(rule) for rule in self.rules],
-            "remarks": list(self.remarks),
-        }
+    seconds: dict[str, float] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
 
 def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     """What a run of the opened view would do now."""
     time = opened.timing.time
-    explained = Explanation("", (), rests=NOT_DUE)
+    explained = Explanation("", NOT_DUE)
     if time is not None:
         explained = _Explained(evidence, opened, time).all()
         analysed = evidence.change(opened.handle.progress, time).analysed()
         if isinstance(analysed, Analysed):
-            explained = replace(explained, rules=rules(analysed), remarks=remarks(analysed))
+            explained = replace(explained, rules=[*rules(analysed)], remarks=[*remarks(analysed)])
     return replace(explained, always=_always(opened), seconds=RunHistory.of(opened.handle).seconds())
 
 
@@ -140,10 +124,10 @@ class _Explained:
     def all(self) -> Explanation:
         state, recorded = self.opened.handle.state(), self.opened.handle.progress
         unknown = self.evidence.change(recorded, self.time).inputs.unknown()
-        inputs = tuple(
+        inputs = [
             _input(position, recorded, known=position.name not in unknown)
             for position in self.evidence.positions(self.time)
-        )
+        ]
         due = verification_due(self.opened.context, state)
         passing = [self.opened.timing.generation, "" if state.readable else NO_CONTENTS]
         problem = self.evidence.problem(state)
@@ -153,14 +137,14 @@ class _Explained:
         ]
         evaluates = next((reason for reason in (*reasons, VERIFICATION if due else "") if reason), "")
         if not evaluates:
-            return Explanation("", inputs, later=self.later(), rests=SAME)
+            return Explanation("", SAME, inputs, later=self.later())
         passes = next(filter(None, (*passing, VERIFICATION if due else "")), "")
         if passes:
-            return Explanation(evaluates, inputs, passes, self.later())
+            return Explanation(evaluates, "", inputs, passes, self.later())
         increment = self.evidence.increment(state, recorded, self.time)
         changed = {each.name for each in _inputs(increment) if each.change is not None}
         full = self._full(increment, changed)
-        return Explanation(evaluates, inputs, full.text, fails=fails(self._policy, full))
+        return Explanation(evaluates, "", inputs, full.text, fails=fails(self._policy, full))
 
     def later(self) -> str:
         """Why the query would be evaluated after a change of any input, after this run."""

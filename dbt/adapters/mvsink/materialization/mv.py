@@ -21,24 +21,24 @@ from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import unenforced_constraints
-from dbt.adapters.mvsink.materialization.drift import drift_warnings
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import (
     InputEvidence,
     InputsMoved,
+    as_said,
     evaluating,
     recollection,
+    references_of,
     verification_due,
 )
 from dbt.adapters.mvsink.materialization.explanation import explanation, option_warnings
-from dbt.adapters.mvsink.materialization.first_time_notes import gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.kept_sums import Keeper, KeptSums, OverSums, in_use
 from dbt.adapters.mvsink.materialization.opening import Opened, refresh_foreseen, refresh_of
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.proofs import independent
-from dbt.adapters.mvsink.materialization.references_read import as_said, references_of
 from dbt.adapters.mvsink.materialization.response import explained_response, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
+from dbt.adapters.mvsink.materialization.run_notes import drift_warnings, gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.splice_witness import check_replacement
 from dbt.adapters.mvsink.materialization.view_texts import with_view_texts
 from dbt.adapters.mvsink.references.consistency import Origins, ledgers, origins_after, origins_read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
@@ -12,13 +12,12 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import columns_added
+from dbt.adapters.mvsink.engine.types import plain
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.materialization.drift import drift_values
 from dbt.adapters.mvsink.materialization.explanation import Explanation
-from dbt.adapters.mvsink.materialization.preview_values import preview_values
 from dbt.adapters.mvsink.shard import Antichain, ReadPoints
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
-from dbt.adapters.mvsink.sink import Outcome, Superseded
+from dbt.adapters.mvsink.sink import Drift, Outcome, Preview, Superseded
 from dbt.adapters.mvsink.user_sql.words import last_part
 
 REASON_LENGTH = 60  # characters in dbt's line; `run_results.json` has all of it
@@ -112,7 +111,7 @@ def explained_response(
     message = f"would {would}: {explanation.evaluates}" if explanation.full else explanation.rests
     if explanation.evaluates and not explanation.full:
         message = f"would be incremental: {explanation.evaluates}"
-    return MvsinkResponse(_message=message, code="none", explanation=explanation.values())
+    return MvsinkResponse(_message=message, code="none", explanation=asdict(explanation))
 
 
 def empty_response(notes: Sequence[str], warnings: Sequence[str]) -> MvsinkResponse:
@@ -279,3 +278,45 @@ def _waiting(outcome: TaskOutcome) -> str:
     times = f"{outcome.waiting} pending time{' waits' if outcome.waiting == 1 else 's wait'}"
     line = f"{_changed(counts)}, done up to {_bound(outcome.upper)}"
     return f"{line}; {times} for {names} to pass {iso(min(late.time for late in waits))}"
+
+
+def preview_values(outcome: Outcome) -> dict[str, Any] | None:
+    """None for a run that was not read-only, or had nothing to compare.
+
+    ``errors``: error updates added or retracted. ``gate``: why the gate would fail, empty if it
+    would pass, None without a gate or a change. ``compacted``: live files that would be rewritten,
+    and the updates in them. ``sample``: rows with the ``diff`` they would be appended with; an
+    error update has an ``error`` and no ``row``.
+    """
+    preview = outcome.preview
+    if preview is None:
+        return None
+    return {
+        "gate": preview.gate,
+        "errors": outcome.counts.errors_inserted + outcome.counts.errors_deleted,
+        "compacted": {
+            "files": len(preview.compacted),
+            "updates": sum(file.rows or 0 for file in preview.compacted),
+        },
+        "sample": [_update(preview, row) for row in preview.sample],
+    }
+
+
+def _update(preview: Preview, row: tuple[object, ...]) -> dict[str, Any]:
+    _, diff, error, *_ = row[len(preview.columns) :]
+    if error is not None:
+        return {"diff": plain(diff), "error": str(error)}
+    return {
+        "diff": plain(diff),
+        "row": {name: plain(value) for name, value in zip(preview.columns, row, strict=False)},
+    }
+
+
+def drift_values(drift: Drift | None) -> dict[str, Any] | None:
+    """``drift`` as `run_results.json` keeps it: the rows that were missing, ``inserted``, and those
+    that were too many, ``deleted``; ``noise``: see `Drift`. None: the run cannot tell it from the
+    changes of the inputs.
+    """
+    if drift is None:
+        return None
+    return {"inserted": drift.counts.inserted, "deleted": drift.counts.deleted, "noise": drift.noise}

@@ -97,10 +97,7 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
-        newest = newest_refresh(shard.reader)
-        answer = _status(shard, shard.state, newest, known, inputs, now)
-        seconds = newest.note.seconds if newest else None
-        answer = replace(_with_limits(answer, shard.state, now), run_seconds=seconds)
+        answer = _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
         listed = shard.reader.files_in()
         lost = damages(shard.state, lambda _: listed)
         if not lost:
@@ -120,7 +117,7 @@ def _status(
     now: int,
 ) -> ShardStatus:
     through = newest.note.computed_through if newest else None
-    owner, schedule = shard.owner, stored_schedule(state)
+    owner, schedule, limits = shard.owner, stored_schedule(state), stored_freshness(state)
     return ShardStatus(
         model=shard.model,
         relation=shard.relation,
@@ -138,7 +135,11 @@ def _status(
         upper=state.upper.as_option(),
         computed_through=through,
         lag=lag(state, through, now),
+        slo=slo(limits, state, through, now),
+        warn_after=limits.warn_after,
+        error_after=limits.error_after,
         last_refresh=newest.timestamp if newest else None,
+        run_seconds=newest.note.seconds if newest else None,
         scheduled=schedule is not None,
         next_refresh=next_refresh(state, schedule, now),
         pending_inputs=pending_inputs(state, known.states),
@@ -148,20 +149,10 @@ def _status(
         files=len(state.files),
         bytes=sum(file.size for file in state.files),
         recent_share=recent_share(uncancelled(state.files)),
-        holds=_holds(state, known),
+        holds=tuple(Hold(holder, at, known.models.get(holder)) for holder, at in sorted(state.holds.items())),
+        paused=pause_of(state),
         inputs=inputs,
     )
-
-
-def _with_limits(answer: ShardStatus, state: ShardState, now: int) -> ShardStatus:
-    limits = stored_freshness(state)
-    verdict = slo(limits, state, answer.computed_through, now)
-    answer = replace(answer, slo=verdict, warn_after=limits.warn_after, error_after=limits.error_after)
-    return replace(answer, paused=pause_of(state))
-
-
-def _holds(state: ShardState, known: Known) -> tuple[Hold, ...]:
-    return tuple(Hold(holder, time, known.models.get(holder)) for holder, time in sorted(state.holds.items()))
 
 
 def condition(state: ShardState) -> Condition:

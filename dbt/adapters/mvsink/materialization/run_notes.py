@@ -1,8 +1,15 @@
-"""Drift: contents that were wrong although they should have followed from the inputs."""
+"""What a run says besides its result: warnings of drift, and notes about the gate.
+
+*Drift* is contents that were wrong although they should have followed from the inputs. Of the gate
+a run says once, in its log line, that
+
+- `max_change: auto` has no bound while the log is too short to learn from;
+- `audit: {scope: changes}` has audits that look at all rows. It is said again if others do.
+
+The shard's properties remember that it was said.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import sql
@@ -10,19 +17,19 @@ from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, as_of
-from dbt.adapters.mvsink.sink import Drift, Incremental, Outcome, Suspended
+from dbt.adapters.mvsink.sink import (
+    ENOUGH,
+    READ,
+    Drift,
+    Incremental,
+    Learned,
+    Outcome,
+    Suspended,
+    changes_before,
+)
 
 SAMPLE = 5  # rows
-
-
-def drift_values(drift: Drift | None) -> dict[str, Any] | None:
-    """``drift`` as `run_results.json` keeps it: the rows that were missing, ``inserted``, and those
-    that were too many, ``deleted``; ``noise``: see `Drift`. None: the run cannot tell it from the
-    changes of the inputs.
-    """
-    if drift is None:
-        return None
-    return {"inserted": drift.counts.inserted, "deleted": drift.counts.deleted, "noise": drift.noise}
+BOUND, SCOPE = "max_change", "audit_scope"  # properties
 
 
 def drift_warnings(opened: Opened, before: ShardState, outcome: Outcome, drift: Drift) -> list[str]:
@@ -74,3 +81,22 @@ def _suspended(opened: Opened, before: ShardState, outcome: Outcome) -> str:
         return ". Runs evaluate the query until a verification finds no drift"
     earlier = f" It drifted before, at {iso(before.drifted)}:" if before.drifted else ""
     return f".{earlier} runs evaluate the query until its definition changes"
+
+
+def gate_notes(opened: Opened) -> tuple[str, ...]:
+    """For the log line. Asked before the run writes anything."""
+    new, notes = gate_properties(opened), []
+    if BOUND in new and len(changes_before(opened.handle.history(READ))) < ENOUGH:
+        notes.append(f"max_change auto allows any change until {ENOUGH} runs have changed something")
+    if new.get(SCOPE):
+        notes.append(f"audits of all rows: {new[SCOPE]}")
+    return tuple(notes)
+
+
+def gate_properties(opened: Opened) -> dict[str, str]:
+    """What remembers it; none if there is nothing new."""
+    texts = {SCOPE: ", ".join(f"{audit.name}: {audit.whole}" for audit in opened.audits if audit.whole)}
+    if opened.context.options.max_change is Learned.AUTO:
+        texts[BOUND] = Learned.AUTO.value
+    kept = opened.handle.state().properties
+    return {key: text for key, text in texts.items() if kept.get(key, "") != text}
