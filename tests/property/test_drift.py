@@ -45,7 +45,7 @@ class Drifting(World):
 
 @pytest.fixture(params=QUERIES)
 def model(request, tmp_path, unlimited, monkeypatch) -> Drifting:  # noqa: F811
-    monkeypatch.setattr("dbt.adapters.mvsink.sink.trust.AGAIN", MONTH)
+    monkeypatch.setattr("dbt.adapters.mvsink.limits.DRIFTS_AGAIN", MONTH)
     monkeypatch.setattr("dbt.adapters.mvsink.sink.decide._in_vain", lambda _: None)
     return Drifting(tmp_path, request.param)
 

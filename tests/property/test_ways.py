@@ -17,10 +17,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import Layout, as_of, layout
-from dbt.adapters.mvsink.sink import correction, run_history, write
+from dbt.adapters.mvsink.sink import correction, run_history
 from tests.support.duck_engine import DuckEngine
 from tests.support.seldom import often
 from tests.support.session_engine import Model, open_shard
@@ -79,7 +80,7 @@ class History:
         self.rows = +self.rows
 
     def run(self, way, monkeypatch):
-        monkeypatch.setattr(write, "COMPARED_WHOLE", 10**9 if way == "whole rows" else 0)
+        monkeypatch.setattr(limits, "COMPARED_WHOLE", 10**9 if way == "whole rows" else 0)
         monkeypatch.setattr(run_history.RunHistory, "comparison", lambda *_: way)
         monkeypatch.setattr(DuckEngine, "cores", self.chance.randrange(3))
         outcome = self.model.run(query(self.rows, self.model.added))
@@ -171,7 +172,7 @@ def test_contents_history_and_updates_are_right_after_every_run(tmp_path, monkey
     if hashes:
         for module in (correction, layout):
             monkeypatch.setattr(module, "row_hash", weak)
-        monkeypatch.setattr(run_history, "NEARLY_ALL", 0.05)  # there are few hashes
+        monkeypatch.setattr(limits, "NEARLY_ALL", 0.05)  # there are few hashes
     observed: Counter = Counter()
     for seed in range(HISTORIES):
         history = History(

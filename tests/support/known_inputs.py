@@ -9,7 +9,7 @@ from typing import Any
 from dbt.adapters.mvsink.incremental import NotIncremental, analyse
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
-from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
+from dbt.adapters.mvsink.limits import LOCAL_ROWS
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import Progress, ShardClient, files_number, untouched
 from dbt.adapters.mvsink.shard_sql import Layout

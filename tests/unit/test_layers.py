@@ -246,3 +246,32 @@ def test_no_two_public_classes_have_one_name():
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name for name, times in names.items() if times > 1} == set()
+
+
+NOT_SIZES = {  # numbers of a format, of exact arithmetic, of a version; lengths of what is shown
+    "detection": {"MAX_BITS", "MIN_BITS", "NEIGHBOUR_BITS", "PART_BITS", "ROWS_PER_BUCKET"},
+    "trust": {"PROVEN", "UNPROVEN"},
+    "round": {"LONGEST_REASON"},
+    "strategy": {"SAMPLE"},
+    "verify": {"SEEDS"},
+    "gate": {"FAILING_ROWS", "LONGEST_VALUE"},
+    "adding": {"KEPT_SCALE", "MAX_PRECISION"},
+    "sums": {"MAX_COUNT", "MAX_SCALE"},
+    "change_plan": {"RULES"},
+    "describe": {"WIDTH"},
+}
+
+
+@pytest.mark.parametrize("package", ["sink", "local", "incremental"])
+def test_sizes_that_decide_are_in_limits(package):
+    number = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple, ast.operator, ast.unaryop, ast.Load)
+    own = {
+        (path.stem, name.id)
+        for path in modules(package)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and all(isinstance(each, number) for each in ast.walk(node.value))
+        if any(isinstance(getattr(each, "value", None), (int, float)) for each in ast.walk(node.value))
+        for name in ast.walk(node.targets[0])
+        if isinstance(name, ast.Name) and name.id.isupper()
+    }
+    assert {(module, name) for module, name in own if name not in NOT_SIZES.get(module, ())} == set()

@@ -5,6 +5,8 @@ Tests move them by ``monkeypatch.setattr(limits, ...)``, so they are read as ``l
 
 from __future__ import annotations
 
+DAY = 86_400_000  # ms
+
 # What may be computed from the changes of the inputs (benchmarks.choice, docs/performance.md):
 # Changes of an input, of which a replaced row is two, as a share of its rows; beyond, evaluating
 # the query costs less. Where it groups, all rows with the key of one that changed are read again.
@@ -18,8 +20,88 @@ MANY_ROWS = 100_000
 SMALL_BYTES = 32 * 1024 * 1024
 # Seconds. An incremental run of a model that is not small takes 0.5 or more.
 QUICK_EVALUATION = 0.8
+# Places where a query reads relations: the query of a change has a term for each.
+MAX_PLACES = 500
+# Conditions that the changes of an input must fulfil: the values that one lists, and the places
+# where the input is read. More is too much to evaluate for every row.
+FILTERED_VALUES = 100
+FILTERED_PLACES = 20
+
+# Rows that an incremental run looks for:
+# Staged values of a column, or hashes, that are read to look for rows with them.
+LISTED_KEYS = 100_000
+# The same for the rows of an input, of all its columns together; many are equal.
+LISTED_VALUES = 5 * LISTED_KEYS
+# Rows of a shard whose hashes are read into this process, 16 bytes each, a few files at a time.
+# Where Spark has the same cores, its job takes twice as long: 2.0 s in place of 0.9 for 30 million.
+SEARCHED_ROWS = 10_000_000
+SEARCHED_ROWS_HERE = 10 * SEARCHED_ROWS
+
+# What this process computes in place of Spark (`local`), of which a job takes 30 to 50 ms:
+# Rows that are added up: 50,000 take this process less CPU than they take two stages of Spark.
+LOCAL_ROWS = 50_000
+# The same with nested columns, which are compared one by one in Python.
+LOCAL_NESTED_ROWS = 2_000
+# Bytes of the files that hold them; and of a query's result in memory, which Arrow, unlike a file,
+# does not compress.
+LOCAL_BYTES = 16 * 2**20
+DECODED_BYTES = 4 * LOCAL_BYTES
+# Of rows that are looked for in a large shard: the bytes that they take of its files, and the
+# number of files. Each costs two requests, which on an object store are 50 ms.
+FOUND_BYTES = 4 * LOCAL_BYTES
+FOUND_FILES = 100
+# Files that are read at once. To decode one of more than LOCAL_BYTES takes longer than to request
+# it, so no more of these are read at once than there are cores. Of hashes: files in memory.
+FILES_AT_ONCE = 4
+HASH_FILES_AT_ONCE = 4
+# Rows that one task of Spark joins and groups sooner than several tasks exchange them.
+ONE_TASK_ROWS = 100_000
+# Bytes of the files that a negation copies: an interrupt is noticed when the copy is made. Bytes of
+# a chunk of a file, which are several times as many in memory, and rows of it and of a row group.
+NEGATED_BYTES = 2 * 2**30
+CHUNK_BYTES = 8 * 2**20
+CHUNK_ROWS = 2**17
+
+# How an evaluated query is compared (benchmarks.wide_join, docs/performance.md):
+# Rows of a shard that is compared by whole rows, in one statement: to detect first takes two more.
+COMPARED_WHOLE = 100_000
+# Of the rows of both sides: beyond, comparing costs as much as writing them.
+NEARLY_ALL = 0.4
+# Rows of a base. Below, evaluating the query twice costs little, and no column locates its rows.
+LOCATED_ROWS = 1_000_000
+# Rows of the sample that shows which column locates them; the share of them with different values,
+# at least, and with one value other than NULL, at most.
+LOCATOR_SAMPLE = 10_000
+LOCATOR_DISTINCT = 0.1
+LOCATOR_FREQUENCY = 0.01
 
 # What runs remember of their predecessors, in commits.
 REMEMBERED = 20
 # Of the seconds that evaluating the query takes: an incremental run that takes less is worthwhile.
 WORTHWHILE = 0.8
+# As many times the seconds: then it is tried again, for there is so much more data that both ways
+# take longer. As many times the rows changed: from the changes, too, it would have taken longer.
+FAR_LONGER = 2.0
+FAR_MORE = 2.0
+# An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
+# of an input's rows that changed at most, and where more did.
+BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
+BY_LOAD_OF_MANY = 2.0
+# Ms between two drifts of a model that are no accident.
+DRIFTS_AGAIN = 30 * DAY
+
+# What `max_change: auto` learns from: a bound that anyone can check by head. In a simulated year of
+# hourly runs that differ by a factor of 30, it refuses fewer than 2 of 1,000 (test_learned_change).
+# Commits of the log that are read; the newest changes among them that count, and how many there are
+# at least: with fewer there is no bound.
+CHANGES_READ = 500
+CHANGES_REMEMBERED = 20
+CHANGES_ENOUGH = 8
+# Times the largest of them, and rows that may change in any case.
+CHANGE_FACTOR = 4
+CHANGE_FLOOR = 100
+# Commits: if contents are older, they are audited as a whole.
+AUDITED_COMMITS = 50
+
+# Ms by which an upper may be ahead of the clock.
+AHEAD_OF_CLOCK = 60_000

@@ -39,7 +39,11 @@ class Why(enum.Enum):
         "its contents had drifted, and no verification has found them correct since",
         How.PLAIN,
     )
-    DRIFTED_TWICE = "drifted_twice", "its contents drifted twice within 30 days", How.PLAIN
+    DRIFTED_TWICE = (
+        "drifted_twice",
+        f"its contents drifted twice within {limits.DRIFTS_AGAIN // limits.DAY} days",
+        How.PLAIN,
+    )
     RECORDED_ERRORS = "recorded_errors", "it holds recorded errors", How.BOTH
     NOTHING_RECORDED = "nothing_recorded", "what its contents were computed from is not known", How.BOTH
     OTHER_TOOL = "other_tool", "another tool wrote to its shard", How.EXPECTED

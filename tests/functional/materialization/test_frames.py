@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.adapter import dbt_engine
-from dbt.adapters.mvsink.sink import write
 from tests.support.package_edges import ROOT
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -72,7 +72,7 @@ class TestFrames:
         return longest
 
     def test_there_are_at_most_so_many(self, project, reached, monkeypatch):
-        monkeypatch.setattr(write, "COMPARED_WHOLE", 200)  # rows: more are compared by buckets
+        monkeypatch.setattr(limits, "COMPARED_WHOLE", 200)  # rows: more are compared by buckets
         rows = f"{project.test_schema}.rows"
         project.run_sql(f"create table {rows} using delta as select id, id * 2 v from range(1000)")
         run_dbt(["run"])

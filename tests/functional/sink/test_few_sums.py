@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.local import rows as local_rows
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.sink import Incremental
 from tests.property.test_increments import World, unlimited
 
@@ -43,7 +43,7 @@ def test_their_changes_are_computed_by_one_query(world, unlimited):
 
 @pytest.mark.parametrize("world", [QUERIES["by a key"]], indirect=True)
 def test_sums_that_are_no_longer_few_are_computed_by_spark(world, unlimited, monkeypatch):
-    monkeypatch.setattr(local_rows, "LOCAL_ROWS", 1)
+    monkeypatch.setattr(limits, "LOCAL_ROWS", 1)
     world.time += 1000
     world.rows["a"].update({(5, "y"): 1, (None, None): 2})
     world.write("a")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import EngineError, sql
-from dbt.adapters.mvsink.local import rows as local_rows
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Layout, OnError
 from dbt.adapters.mvsink.sink import Assertion, Driver, RunPlan, not_null, write
 from tests.support.session_engine import Model, SessionEngine
@@ -131,7 +131,7 @@ def test_errors_are_rows_too(model):
 
 
 def test_a_larger_result_is_left_to_spark(model, monkeypatch):
-    monkeypatch.setattr(local_rows, "LOCAL_ROWS", 3)
+    monkeypatch.setattr(limits, "LOCAL_ROWS", 3)
     model.run(texts("1", "2", "3"))
     assert corrections(model, texts("1", "2", "4"))[0] is not None
     assert corrections(model, texts("1", "2", "4", "5"))[0] is None
@@ -182,8 +182,8 @@ def test_a_small_shard_is_compacted_without_spark(model):
 )
 def test_row_f_whatever_is_asserted_files_have_the_shards_types(model, monkeypatch, asserted, large):
     if large:
-        monkeypatch.setattr(local_rows, "LOCAL_ROWS", 0)
-        monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
+        monkeypatch.setattr(limits, "LOCAL_ROWS", 0)
+        monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
     for rows, assertions in ((["1", "2", "3"], [asserted]), (["1", "2", "4"], [asserted]), (["1", "5"], [])):
         model.run(texts(*rows), assertions=tuple(assertions))
         model.assert_holds(texts(*rows))

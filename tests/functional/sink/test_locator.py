@@ -8,8 +8,9 @@ import re
 
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.shard_sql import layout
-from dbt.adapters.mvsink.sink import Driver, RunHistory, correction, detection, not_null, write
+from dbt.adapters.mvsink.sink import Driver, RunHistory, correction, not_null
 from dbt.adapters.mvsink.sink.detection import Buckets
 from tests.support.seldom import often, often_of
 from tests.support.session_engine import Model, SessionEngine
@@ -20,8 +21,8 @@ ROWS = 3_000
 @pytest.fixture
 def model(quick, tmp_path, monkeypatch):
     """A model for which every shard is a large one, and no change too large for buckets."""
-    monkeypatch.setattr(detection, "MANY_ROWS", 1)
-    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
+    monkeypatch.setattr(limits, "LOCATED_ROWS", 1)
+    monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
     monkeypatch.setattr(Buckets, "nearly_all", 10**9)
     return Model(quick, tmp_path)
 

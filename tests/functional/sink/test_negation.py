@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.shard import cancelled_among, is_negation
 from dbt.adapters.mvsink.shard_sql import Layout, as_of
-from dbt.adapters.mvsink.sink import Audit, Driver, Gate, MaxChange, RunHistory, not_null, write
+from dbt.adapters.mvsink.sink import Audit, Driver, Gate, MaxChange, RunHistory, not_null
 from dbt.adapters.mvsink.sink.errors import GateFailed
 from tests.support.session_engine import Model
 
@@ -18,7 +19,7 @@ QUERY = "select id, id + {n} v from range(50)"
 @pytest.fixture
 def model(session, tmp_path, monkeypatch):
     """A model whose every run evaluates once and compares hashes."""
-    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
+    monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
     monkeypatch.setattr(RunHistory, "comparison", lambda *_: "once")
     return Model(session, tmp_path)
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import OnError
-from dbt.adapters.mvsink.sink import Driver, RunHistory, write
+from dbt.adapters.mvsink.sink import Driver, RunHistory
 from tests.functional.continual_task.driver import COPY, UPSERT, Task
 from tests.support.session_engine import Model
 
@@ -39,7 +40,7 @@ def failing(engine, step):
 
 @pytest.mark.parametrize("step", ["detect", "write", "agree", "evaluate", "compare"])
 def test_a_view_fails_with_an_error_of_ours(session, tmp_path, monkeypatch, step):
-    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
+    monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
     if step in ("evaluate", "compare"):
         monkeypatch.setattr(RunHistory, "comparison", lambda *_: "once")
     model = Model(session, tmp_path)

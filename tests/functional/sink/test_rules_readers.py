@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
+from dbt.adapters.mvsink.limits import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publish
 from dbt.adapters.mvsink.shard_sql import Layout, current_view, view_query
 from dbt.adapters.mvsink.shard_sql.published_view import read_published

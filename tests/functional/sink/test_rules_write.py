@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql import Kind, OnError
-from dbt.adapters.mvsink.sink import Driver, not_null, write
+from dbt.adapters.mvsink.sink import Driver, not_null
 from tests.support.projects import replace_source
 from tests.support.session_engine import Model, SessionEngine
 
@@ -37,7 +38,7 @@ def any_engine(session, tmp_path):
 @pytest.fixture
 def large(monkeypatch):
     """A shard of any size is too large to be compared by whole rows."""
-    monkeypatch.setattr(write, "COMPARED_WHOLE", 0)
+    monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
 
 
 def values(*rows):

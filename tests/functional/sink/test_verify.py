@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.engine import whole_rows as digest
 from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.shard.progress import PLACE
 from dbt.adapters.mvsink.shard_sql import Layout, layout
-from dbt.adapters.mvsink.sink import correction, verify, write
+from dbt.adapters.mvsink.sink import correction
 from tests.support.duck_engine import DuckEngine
 from tests.support.session_engine import Model
 
@@ -45,8 +46,7 @@ TYPES = {
 @pytest.fixture
 def model(session, tmp_path, monkeypatch):
     """A view whose row hash looks at its first column only."""
-    for module in (write, verify):
-        monkeypatch.setattr(module, "COMPARED_WHOLE", 0)
+    monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
     for module in (correction, layout):
         monkeypatch.setattr(
             module, "row_hash", lambda columns, salt, error=None: row_hash(columns[:1], salt, error)
@@ -88,8 +88,7 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
-    for module in (write, verify):
-        monkeypatch.setattr(module, "COMPARED_WHOLE", 0)
+    monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
     engine = DuckEngine()
     monkeypatch.setattr(Model, "engine", lambda _: engine)
     return Watched(Model(None, tmp_path), engine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.local import copies
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.local.copies import negate_locally
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.support.shards import SCHEMA, at, client, rows, staged, updates
@@ -39,7 +39,7 @@ def test_every_update_is_taken_back_at_one_time(handle, threads, files):
 
 
 def test_a_file_in_chunks(handle, monkeypatch):
-    monkeypatch.setattr(copies, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(limits, "CHUNK_ROWS", 1)
     turned = negate_locally(handle, handle.state().files, 9, 1)
     assert [footer.file.rows for footer in turned.footers()] == [2 * APPENDED]
 
@@ -59,7 +59,7 @@ def test_what_is_left_to_the_engine_leaves_nothing(handle, monkeypatch, why):
     if why == "an object store":
         monkeypatch.setattr(DeltaStorage, "is_local", False)
     elif why == "too many bytes":
-        monkeypatch.setattr(copies, "NEGATED_BYTES", 100)
+        monkeypatch.setattr(limits, "NEGATED_BYTES", 100)
     else:
         handle.storage.delete([live[-1].path])
     before = staged(handle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.local import rows as local_rows
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.local.rows import TooMany, found_in, has_key, row_numbers
 from dbt.adapters.mvsink.shard import DataFile
 
@@ -39,11 +39,11 @@ def test_no_file_is_asked_for_more_than_one_row_too_many():
 
 
 def test_wide_rows_and_many_files_are_too_much(monkeypatch):
-    monkeypatch.setattr(local_rows, "FOUND_BYTES", 50)  # of ten bytes a row
+    monkeypatch.setattr(limits, "FOUND_BYTES", 50)  # of ten bytes a row
     assert len(found_in(FILES[:1], rows(5), 100)) == 1
     with pytest.raises(TooMany):
         found_in(FILES[:1], rows(6), 100)
-    monkeypatch.setattr(local_rows, "FOUND_FILES", 2)
+    monkeypatch.setattr(limits, "FOUND_FILES", 2)
     with pytest.raises(TooMany, match="3 files"):
         found_in(FILES, rows(0), 100)
 

@@ -7,17 +7,9 @@ import random
 
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.shard import Commit, CommitNote
-from dbt.adapters.mvsink.sink.gate import (
-    ENOUGH,
-    FACTOR,
-    FLOOR,
-    REMEMBERED_CHANGES,
-    Learned,
-    LearnedChange,
-    change_limit,
-    changes_before,
-)
+from dbt.adapters.mvsink.sink.gate import Learned, LearnedChange, change_limit, changes_before
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -37,9 +29,9 @@ def limit(rows):
     ("rows", "allowed"),
     [
         ([250, 80, 120, 1, 1, 1, 1, 1], 1000),
-        ([3] * ENOUGH, FLOOR),
-        ([10**6, *[50] * REMEMBERED_CHANGES], 200),
-        ([50, 10**6, *[50] * (REMEMBERED_CHANGES - 1)], 4 * 10**6),
+        ([3] * limits.CHANGES_ENOUGH, limits.CHANGE_FLOOR),
+        ([10**6, *[50] * limits.CHANGES_REMEMBERED], 200),
+        ([50, 10**6, *[50] * (limits.CHANGES_REMEMBERED - 1)], 4 * 10**6),
     ],
 )
 def test_four_times_the_largest_of_the_last_twenty_changes(rows, allowed):
@@ -73,14 +65,14 @@ def test_the_log_is_read_only_for_changes_over_the_floor():
     def unread(newest):
         raise AssertionError(newest)
 
-    assert LearnedChange(unread).broken_by(FLOOR, FLOOR, 1) == ""
+    assert LearnedChange(unread).broken_by(limits.CHANGE_FLOOR, limits.CHANGE_FLOOR, 1) == ""
     with pytest.raises(AssertionError, match="500"):
-        LearnedChange(unread).broken_by(FLOOR + 1, 0, 1)
+        LearnedChange(unread).broken_by(limits.CHANGE_FLOOR + 1, 0, 1)
 
 
 def test_too_little_history_allows_anything():
-    assert limit([1] * (ENOUGH - 1)).broken_by(10**9, 0, 1) == ""
-    assert limit([1] * ENOUGH).broken_by(10**9, 0, 1)
+    assert limit([1] * (limits.CHANGES_ENOUGH - 1)).broken_by(10**9, 0, 1) == ""
+    assert limit([1] * limits.CHANGES_ENOUGH).broken_by(10**9, 0, 1)
 
 
 def a_year(seed, noise):
@@ -104,12 +96,12 @@ def test_a_year_of_hourly_runs(noise):
     """
     past, alarms, judged = [], 0, 0
     for rows in a_year(7, noise):
-        if rows and len(past) > REMEMBERED_CHANGES:
-            largest = max(past[-REMEMBERED_CHANGES:])
+        if rows and len(past) > limits.CHANGES_REMEMBERED:
+            largest = max(past[-limits.CHANGES_REMEMBERED :])
             judged += 1
             alarms += bool(limit(past).broken_by(rows, 0, 1))
             assert limit(past).broken_by(10 * largest, 0, 1)
         if rows:
-            past = [*past[-REMEMBERED_CHANGES:], rows]
-    assert judged > 5000 and FACTOR == 4
+            past = [*past[-limits.CHANGES_REMEMBERED :], rows]
+    assert judged > 5000 and limits.CHANGE_FACTOR == 4
     assert alarms <= 0.002 * judged

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard import DataFile, Directory
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import Desired
-from dbt.adapters.mvsink.sink.detection import SAMPLED, locator
+from dbt.adapters.mvsink.sink.detection import locator
 
 
 def column(name, kind):
@@ -36,11 +37,11 @@ class Handle:
     """
 
     distinct: tuple[int | Callable[[int], int | None], ...]
-    rows: int = SAMPLED
+    rows: int = limits.LOCATOR_SAMPLE
     asked: tuple[str, ...] = ()
 
     def first_rows(self, file, schema, rows):
-        assert rows == SAMPLED
+        assert rows == limits.LOCATOR_SAMPLE
         self.asked = (file.path, *schema.names)
         values = [
             pa.array(

@@ -9,13 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
-from dbt.adapters.mvsink.local import rows as local_rows
 from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.shard.storage import Footer
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink import staged as staged_rows
 from dbt.adapters.mvsink.sink.staged import StagedKeys
 from tests.support.session_engine import Model
 
@@ -74,7 +73,7 @@ def test_values_of_another_type_and_doubles_have_none(shard, column, values):
 
 
 def test_many_keys_are_not_read(shard, monkeypatch):
-    monkeypatch.setattr(staged_rows, "MAX_KEYS", 2)
+    monkeypatch.setattr(limits, "LISTED_KEYS", 2)
     assert "where" not in in_scope(shard, {"_mv_k0": "k"}, _mv_k0=pa.array([1, 2, 3]))
 
 
@@ -126,7 +125,7 @@ def test_rows_that_are_not_read_here(rows_in_scope, monkeypatch):
     assert rows_in_scope({"k": "price"}, k=pa.array([1.0])) is None, "a double"
     both = {"_mv_k0": "k", "_mv_k1": "k"}
     assert rows_in_scope(both, _mv_k0=pa.array([1]), _mv_k1=pa.array([2])) is None, "two keys of one column"
-    monkeypatch.setattr(local_rows, "LOCAL_ROWS", 1)
+    monkeypatch.setattr(limits, "LOCAL_ROWS", 1)
     assert rows_in_scope({"k": "k"}, k=pa.array([1])) is None, "two rows"
     assert rows_in_scope({"k": "k"}, k=pa.array([2])) == [3]
     assert rows_in_scope({"k": "k"}, k=pa.array([2, 3])) is None, "two keys"

@@ -7,13 +7,14 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.shard import Progress, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts
-from dbt.adapters.mvsink.sink.trust import AGAIN, Drift, Suspended, recorded, suspended
+from dbt.adapters.mvsink.sink.trust import Drift, Suspended, recorded, suspended
 
 NOT, VERIFIED, REDEFINED = Suspended
 NONE, SOME, NOISE = Drift(), Drift(Counts(inserted=1)), Drift(Counts(inserted=1), noise=True)
-T = 2 * AGAIN
+T = 2 * limits.DRIFTS_AGAIN
 
 
 @pytest.mark.parametrize(
@@ -26,11 +27,11 @@ T = 2 * AGAIN
         (VERIFIED, T - 5, NOISE, 1, NOT, T - 5),
         (VERIFIED, T - 5, None, 1, VERIFIED, T - 5),
         (VERIFIED, T - 5, NONE, 1, NOT, T - 5),
-        (NOT, T - AGAIN, SOME, 1, REDEFINED, T),
-        (NOT, T - AGAIN - 1, SOME, 1, VERIFIED, T),
+        (NOT, T - limits.DRIFTS_AGAIN, SOME, 1, REDEFINED, T),
+        (NOT, T - limits.DRIFTS_AGAIN - 1, SOME, 1, VERIFIED, T),
         (VERIFIED, T - 5, SOME, 1, REDEFINED, T),
         (REDEFINED, T - 5, NONE, 1, REDEFINED, T - 5),
-        (REDEFINED, T - AGAIN - 1, SOME, 1, REDEFINED, T),
+        (REDEFINED, T - limits.DRIFTS_AGAIN - 1, SOME, 1, REDEFINED, T),
         (REDEFINED, T - 5, None, 2, NOT, 0),
         (REDEFINED, T - 5, SOME, 2, VERIFIED, T),
         (REDEFINED, T - 5, None, 0, REDEFINED, T - 5),  # what it was computed from is not known

@@ -9,6 +9,7 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.incremental.adding import Adding, adding
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
@@ -45,9 +46,7 @@ from dbt.adapters.mvsink.user_sql.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.trees import trees
 from dbt.adapters.mvsink.user_sql.words import UnreadableText, last_part, parsed, parts, words
 
-# The query of a change has a term for each place where what changed is read.
 RULES = 1  # raised when a change is derived otherwise than before: then all models prove theirs again
-MAX_PLACES = 500
 
 
 @dataclass(frozen=True)
@@ -212,8 +211,8 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     tree = read(text)
     for query in every_query(tree):
         _check_shape(query)
-    if places(tree) > MAX_PLACES:
-        reason = f"relations are read in more than {MAX_PLACES} places, through CTEs or views"
+    if places(tree) > limits.MAX_PLACES:
+        reason = f"relations are read in more than {limits.MAX_PLACES} places, through CTEs or views"
         raise Refused(reason, tree.body_start)
     nodes = trees(text, tree)
     first = {leaf.parts: leaf for leaf in reversed([*_relations(tree)])}

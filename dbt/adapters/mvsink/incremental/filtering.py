@@ -18,6 +18,7 @@ from datetime import date
 
 from sqlglot import exp
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.predicates import Comparison, Filter, Value
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
 from dbt.adapters.mvsink.incremental.lineage import Column, column_type, origins, own_name, plain_column
@@ -50,9 +51,6 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _KEPT_BY = {"inner": "both", "left": "right", "semi": "right", "anti": "right", "right": "left"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-# More is too much to evaluate for every row.
-_LISTED = 100  # values
-_PLACES = 20  # where a relation or a CTE is read
 
 
 def filters(analysed: Analysed) -> dict[str, Filter]:
@@ -68,7 +66,7 @@ def filters(analysed: Analysed) -> dict[str, Filter]:
     return {
         spelled[key]: Filter(tuple(dict.fromkeys(alternatives)))
         for key, alternatives in collected.alternatives.items()
-        if all(alternatives) and len(alternatives) <= _PLACES
+        if all(alternatives) and len(alternatives) <= limits.FILTERED_PLACES
     }
 
 
@@ -89,7 +87,7 @@ class _Filters:
         if query in self.whole:
             return
         self.entered[query] += 1
-        if not wanted or self.entered[query] > _PLACES:
+        if not wanted or self.entered[query] > limits.FILTERED_PLACES:
             wanted = {}
             self.whole.add(query)
         for block in blocks(query):
@@ -137,7 +135,9 @@ class _Filters:
                 kind = column_type(self.names, *column)
                 read = [_value(value, kind) for value in values] if plain else [None]
                 constants = tuple(value for value in read if value is not None)
-                if len(constants) == len(read) <= _LISTED and (join is None or _must(join, column[0])):
+                if len(constants) == len(read) <= limits.FILTERED_VALUES and (
+                    join is None or _must(join, column[0])
+                ):
                     yield column, Comparison(column[1], operator, constants)
 
     def _comparisons(self, block: Block, node: exp.Expr) -> Iterator[tuple[Column, str, list[exp.Expr]]]:

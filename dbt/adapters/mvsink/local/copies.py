@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.local.rows import fits_locally
@@ -35,10 +36,6 @@ from dbt.adapters.mvsink.shard.batch import PART_BYTES
 from dbt.adapters.mvsink.shard.storage import part_path
 
 log = logging.getLogger("mvsink.shard")
-# Bytes of the files that a negation copies here: an interrupt is noticed when the copy is made.
-NEGATED_BYTES = 2 * 2**30
-CHUNK_BYTES = 8 * 2**20  # bytes of a file in memory at once, where they are several times as many
-CHUNK_ROWS = 2**17  # rows of a chunk, and so of a row group
 
 
 class _Ambiguous(Exception):
@@ -52,14 +49,14 @@ def negate_locally(
     None, and nothing is left, if that is for Spark to do: there is too much to copy, its files are
     in an object store, a date depends on the calendar, or a file cannot be read or written here.
     """
-    if not handle.storage.is_local or sum(file.size for file in files) > NEGATED_BYTES:
+    if not handle.storage.is_local or sum(file.size for file in files) > limits.NEGATED_BYTES:
         return None
     schema, staged = physical_schema(handle.schema), handle.stage(files)
 
     def negate(number: int, group: Sequence[DataFile]) -> None:
         part = handle.storage.write_part(part_path(staged.batch_id, number), schema)
         for file in group:
-            rows = max(1, min(CHUNK_ROWS, (file.rows or 0) * CHUNK_BYTES // max(file.size, 1)))
+            rows = max(1, min(limits.CHUNK_ROWS, (file.rows or 0) * limits.CHUNK_BYTES // max(file.size, 1)))
             for updates in handle.storage.scan(file, schema, rows):
                 if ambiguous(updates):
                     raise _Ambiguous

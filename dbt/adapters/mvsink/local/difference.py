@@ -28,17 +28,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
 from dbt.adapters.mvsink.local.copies import negated
-from dbt.adapters.mvsink.local.rows import LOCAL_BYTES, local_row_limit, log
+from dbt.adapters.mvsink.local.rows import local_row_limit, log
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import DataFile, grouped
 from dbt.adapters.mvsink.shard.updates import comparable
 
-# Bytes of a query's result in memory, which Arrow, unlike a file, does not compress.
-DECODED_BYTES = 4 * LOCAL_BYTES
-HASH_FILES_AT_ONCE = 4  # files whose hashes are in memory at once
 _BASE = "in_base"
 _NARROW = pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())])
 
@@ -57,7 +55,7 @@ def collected(engine: Engine, query: str, columns: Sequence[Column], files: sql.
             raise
         log.debug("the query's rows were not collected: %s", error.message)
         return None
-    return None if rows is None or rows.num_rows > most or rows.nbytes > DECODED_BYTES else rows
+    return None if rows is None or rows.num_rows > most or rows.nbytes > limits.DECODED_BYTES else rows
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def fit_of(
         return rows.append_column(_BASE, _repeated(in_base, rows))
 
     files = [*((file, 1) for file in base), *((file, 0) for file in others)]
-    with ThreadPoolExecutor(min(max(cores, 1), HASH_FILES_AT_ONCE)) as threads:
+    with ThreadPoolExecutor(min(max(cores, 1), limits.HASH_FILES_AT_ONCE)) as threads:
         current = list(threads.map(lambda each: present(*each), files))
     empty = _NARROW.append(pa.field(_BASE, pa.int64())).empty_table()
     sums = pa.concat_tables([empty, *current]).group_by(HASH).aggregate([(DIFF, "sum"), (_BASE, "sum")])

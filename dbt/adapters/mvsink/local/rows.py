@@ -15,26 +15,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.types import SparkType
 from dbt.adapters.mvsink.shard import DataFile, ShardError
 from dbt.adapters.mvsink.shard.updates import comparable
 
 log = logging.getLogger("mvsink.sink.write")
-
-# Rows that are added up here: 50,000 take this process less CPU than they take two stages of Spark.
-LOCAL_ROWS = 50_000
-LOCAL_NESTED_ROWS = 2_000  # the same with nested columns, which are compared one by one in Python
-LOCAL_BYTES = 16 * 2**20  # bytes of the files that hold them
-# Of rows that are looked for in a large shard: the bytes that they take of its files, and the
-# number of files. Each costs two requests, which on an object store are 50 ms.
-FOUND_BYTES = 4 * LOCAL_BYTES
-FOUND_FILES = 100
-# Files that are read at once. To decode one of more than LOCAL_BYTES takes longer than to request
-# it, so no more of these are read at once than there are cores.
-AT_ONCE = 4
-# Rows that one task of Spark joins and groups sooner than several tasks exchange them.
-ONE_TASK_ROWS = 100_000
 
 
 def holds_float(kind: SparkType) -> bool:
@@ -51,14 +38,14 @@ def local_row_limit(columns: Sequence[Column]) -> int:
     nested = [column.type for column in columns if column.type.nested]
     if any(holds_float(kind) for kind in nested):
         return 0
-    return LOCAL_NESTED_ROWS if nested else LOCAL_ROWS
+    return limits.LOCAL_NESTED_ROWS if nested else limits.LOCAL_ROWS
 
 
 def fits_locally(files: Sequence[DataFile], columns: Sequence[Column]) -> bool:
     """Whether all updates in these files can be added up here."""
     limit = local_row_limit(columns)
     rows = sum(limit + 1 if file.rows is None else file.rows for file in files)
-    return limit > 0 and rows <= limit and sum(file.size for file in files) <= LOCAL_BYTES
+    return limit > 0 and rows <= limit and sum(file.size for file in files) <= limits.LOCAL_BYTES
 
 
 @contextmanager
@@ -78,17 +65,17 @@ def found_in(
     files: Sequence[DataFile], find: Callable[[DataFile, int], pa.Table], most: int
 ) -> list[pa.Table]:
     """What ``find`` gives of each file, up to so many rows. Together these are at most ``most``,
-    and take at most `FOUND_BYTES` of the files. Raises `TooMany`.
+    and take at most `limits.FOUND_BYTES` of the files. Raises `TooMany`.
     """
-    if len(files) > FOUND_FILES:
+    if len(files) > limits.FOUND_FILES:
         raise TooMany(f"{len(files)} files")
     rows = sum(file.rows or 0 for file in files)
     widest = max(sum(file.size for file in files) // max(rows, 1), 1)
-    most = min(most, FOUND_BYTES // widest)
-    large = [file for file in files if file.size > LOCAL_BYTES]
-    others = [file for file in files if file.size <= LOCAL_BYTES]
+    most = min(most, limits.FOUND_BYTES // widest)
+    large = [file for file in files if file.size > limits.LOCAL_BYTES]
+    others = [file for file in files if file.size <= limits.LOCAL_BYTES]
     tables: dict[DataFile, pa.Table] = {}
-    for some, at_once in ((large, min(AT_ONCE, pa.cpu_count())), (others, AT_ONCE)):
+    for some, at_once in ((large, min(limits.FILES_AT_ONCE, pa.cpu_count())), (others, limits.FILES_AT_ONCE)):
         with ThreadPoolExecutor(at_once) as threads:
             tables.update(zip(some, threads.map(lambda file: find(file, most + 1), some), strict=True))
     if sum(map(len, tables.values())) > most:

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, Sums, analyse, sums_of
 from dbt.adapters.mvsink.inputs.reference import Reference, References
 from dbt.adapters.mvsink.inputs.shard_changes import columns_of, sides_of_shard
-from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
+from dbt.adapters.mvsink.limits import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.opening import Opened

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.whole_rows import row_hash
-from dbt.adapters.mvsink.local.rows import LOCAL_ROWS
+from dbt.adapters.mvsink.limits import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle

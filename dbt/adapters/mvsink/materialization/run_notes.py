@@ -11,22 +11,14 @@ The shard's properties remember that it was said.
 
 from __future__ import annotations
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, as_of
-from dbt.adapters.mvsink.sink import (
-    ENOUGH,
-    READ,
-    Drift,
-    Incremental,
-    Learned,
-    Outcome,
-    Suspended,
-    changes_before,
-)
+from dbt.adapters.mvsink.sink import Drift, Incremental, Learned, Outcome, Suspended, changes_before
 
 SAMPLE = 5  # rows
 BOUND, SCOPE = "max_change", "audit_scope"  # properties
@@ -86,8 +78,9 @@ def _suspended(opened: Opened, before: ShardState, outcome: Outcome) -> str:
 def gate_notes(opened: Opened) -> tuple[str, ...]:
     """For the log line. Asked before the run writes anything."""
     new, notes = gate_properties(opened), []
-    if BOUND in new and len(changes_before(opened.handle.history(READ))) < ENOUGH:
-        notes.append(f"max_change auto allows any change until {ENOUGH} runs have changed something")
+    commits, enough = limits.CHANGES_READ, limits.CHANGES_ENOUGH
+    if BOUND in new and len(changes_before(opened.handle.history(commits))) < enough:
+        notes.append(f"max_change auto allows any change until {enough} runs have changed something")
     if new.get(SCOPE):
         notes.append(f"audits of all rows: {new[SCOPE]}")
     return tuple(notes)

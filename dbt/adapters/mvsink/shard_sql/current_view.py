@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, fields
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.whole_rows import net
-from dbt.adapters.mvsink.local.rows import LOCAL_ROWS, holds_float
+from dbt.adapters.mvsink.limits import LOCAL_ROWS
+from dbt.adapters.mvsink.local.rows import holds_float
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
 from dbt.adapters.mvsink.shard import Directory
 from dbt.adapters.mvsink.shard_sql.layout import Layout, broadcast, files_of

@@ -34,8 +34,6 @@ from dbt.adapters.mvsink.sink.decide import (
 from dbt.adapters.mvsink.sink.driver import Driver
 from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, SchemaChanged, UnknownColumn
 from dbt.adapters.mvsink.sink.gate import (
-    ENOUGH,
-    READ,
     Audit,
     AuditScope,
     Gate,

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink import failpoints, limits
 from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.incremental import (
@@ -50,7 +50,7 @@ from dbt.adapters.mvsink.sink.decide import Bounds, Increment
 from dbt.adapters.mvsink.sink.restricted import RestrictedInputs
 from dbt.adapters.mvsink.sink.round import Round, Written
 from dbt.adapters.mvsink.sink.staged import StagedChanges, StagedKeys, fit, without_hashes
-from dbt.adapters.mvsink.sink.write import COMPARED_WHOLE, Write
+from dbt.adapters.mvsink.sink.write import Write
 
 log = logging.getLogger("mvsink.sink.write")
 
@@ -212,7 +212,7 @@ class _Delta:
     def _groups(self, adding: Adding | None) -> int:
         """Of how many rows some have to be computed again, or get other sums."""
         rows = self.at.shard.rows
-        return rows if adding is None else max(rows, COMPARED_WHOLE)
+        return rows if adding is None else max(rows, limits.COMPARED_WHOLE)
 
     def _added(self, adding: Adding) -> _Compared | EvaluateFully:
         """The shard's rows with the sums over the change, less these rows."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.physical import DIFF, HASH
 from dbt.adapters.mvsink.shard import StagingHandle
@@ -36,12 +37,8 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 PART_BITS = 22  # of a hash; two parts and the longest bucket number make up the whole hash
 # of a bucket's number; the embedded session's fast map for sums holds up to 2^20 keys
 MIN_BITS, MAX_BITS = 10, 20
-MANY_ROWS = 1_000_000  # of a base; below, evaluating the query twice costs little
 # whose least value Spark keeps in place while it groups; for others it would sort all rows
 FIXED_WIDTH = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
-SAMPLED = 10_000  # rows
-MIN_DISTINCT = 0.1  # of the sampled rows
-MAX_FREQUENCY = 0.01  # of the sampled rows, for a single value other than NULL
 
 
 @dataclass(frozen=True)
@@ -215,19 +212,21 @@ def locator(handle: StagingHandle, columns: Sequence[Column], shard: Layout) -> 
     A column with few values fills few buckets, and one changed row makes all rows of its bucket
     candidates; so does a value that many rows share.
     """
-    if shard.base is None or shard.base.rows < MANY_ROWS:
+    if shard.base is None or shard.base.rows < limits.LOCATED_ROWS:
         return None
     candidates = tuple(c for c in columns if c.type.name in ORDERED)
     if not candidates:
         return None
     largest = max(shard.base.files, key=lambda file: file.rows or 0)
-    sample = handle.first_rows(largest, arrow_schema(candidates), SAMPLED)
+    sample = handle.first_rows(largest, arrow_schema(candidates), limits.LOCATOR_SAMPLE)
     return next((column for column in candidates if _varied(sample.column(column.name))), None)
 
 
 def _varied(values: pa.ChunkedArray) -> bool:
     present = values.drop_null()
     counts = pc.value_counts(present).field("counts")
-    if len(counts) < MIN_DISTINCT * len(values):
+    if len(counts) < limits.LOCATOR_DISTINCT * len(values):
         return False
-    return bool(pc.max(counts).as_py() <= max(MAX_FREQUENCY * len(values), 1 / MIN_DISTINCT))
+    return bool(
+        pc.max(counts).as_py() <= max(limits.LOCATOR_FREQUENCY * len(values), 1 / limits.LOCATOR_DISTINCT)
+    )

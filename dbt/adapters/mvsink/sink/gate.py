@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.engine.timing import Stopwatch
@@ -37,16 +38,8 @@ from dbt.adapters.mvsink.sink.errors import AuditFailed, GateFailed, MaxChangeEx
 from dbt.adapters.mvsink.sink.round import DROPPED, FULL_REFRESH, Round, Written
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, SUMMED
 
-# What `max_change: auto` learns from: a bound that anyone can check by head. In a simulated year of
-# hourly runs that differ by a factor of 30, it refuses fewer than 2 of 1,000 (test_learned_change).
-READ = 500  # commits of the log, the newest
-REMEMBERED_CHANGES = 20
-ENOUGH = 8  # runs that changed something; with fewer there is no bound
-FACTOR = 4
-FLOOR = 100  # rows
 FAILING_ROWS = 5  # that an error shows
 LONGEST_VALUE = 80  # characters of a value that an error shows
-LOOKED_AT = 50  # commits; if contents are older, they are audited as a whole
 SAME_ROWS = ("advance", "schema", "compact")  # kinds of commits
 
 
@@ -102,18 +95,18 @@ class LearnedChange:
     history: History
 
     def broken_by(self, inserted: int, deleted: int, current: int) -> str:
-        """Why a change exceeds the limit, or "". The log is read only for a change over `FLOOR`."""
+        """Why a change exceeds the limit, or "". The log is read for a change over the floor."""
         changed = max(inserted, deleted)
-        past = changes_before(self.history(READ)) if changed > FLOOR else []
-        if len(past) < ENOUGH:
+        past = changes_before(self.history(limits.CHANGES_READ)) if changed > limits.CHANGE_FLOOR else []
+        if len(past) < limits.CHANGES_ENOUGH:
             return ""
-        remembered = past[-REMEMBERED_CHANGES:]
+        remembered = past[-limits.CHANGES_REMEMBERED :]
         largest, time = max(remembered)
-        allowed = max(FLOOR, FACTOR * largest)
+        allowed = max(limits.CHANGE_FLOOR, limits.CHANGE_FACTOR * largest)
         if changed <= allowed:
             return ""
         return (
-            f"{changed} rows, max_change auto allows {allowed}: {FACTOR} times the largest of the last "
+            f"{changed} rows, max_change auto allows {allowed}: {limits.CHANGE_FACTOR} times the largest of the last "
             f"{len(remembered)} changes, {largest} rows at {iso(time)}"
         )
 
@@ -377,7 +370,7 @@ class Gating:
             return Contents(rows, first=not at.state.readable)
         # the correction by itself: the rows of which it adds copies
         added = would_be(shard, written.batch, negated=True)
-        return Contents(rows, added, passed_before(self.handle.history(LOOKED_AT)))
+        return Contents(rows, added, passed_before(self.handle.history(limits.AUDITED_COMMITS)))
 
     def _check(self, at: Round, counts: Counts, contents: Contents) -> GatePassed:
         generation = at.plan.generation

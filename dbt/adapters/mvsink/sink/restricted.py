@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.predicates import OneOf, combined
 from dbt.adapters.mvsink.incremental import Keys, Sides
@@ -24,10 +25,8 @@ from dbt.adapters.mvsink.local.rows import left_to_spark
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.decide import Increment
-from dbt.adapters.mvsink.sink.staged import MAX_KEYS, StagedChange, padded
+from dbt.adapters.mvsink.sink.staged import StagedChange, padded
 from dbt.adapters.mvsink.sink.write import Write
-
-MAX_VALUES = 5 * MAX_KEYS  # staged values by which rows of one input are looked for; many are equal
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ class RestrictedInputs:
         """Its rows with one of the values, read here; None if Spark is to read them."""
         if each.read_rows is None or not self.write.engine.cores_here():
             return None
-        if sum(values.rows for listed in sources.values() for values in listed) > MAX_VALUES:
+        if sum(values.rows for listed in sources.values() for values in listed) > limits.LISTED_VALUES:
             return None
         names = self.increment.analysed.relations[each.name]
         used = tuple(column for column in each.columns if column.name.lower() in names)
@@ -179,7 +178,7 @@ class RestrictedInputs:
             return ""
         keyed = [(columns[column], listed, column in nulls) for column, listed in sources.items()]
         looked_for = " or ".join(_semi_joined(*each) for each in keyed)
-        if any(values.rows > MAX_KEYS for _, listed, _ in keyed for values in listed):
+        if any(values.rows > limits.LISTED_KEYS for _, listed, _ in keyed for values in listed):
             return looked_for
         constant = [
             OneOf(Column(column.name, values.column.type), self._values(values), null)

@@ -23,14 +23,7 @@ from dbt.adapters.mvsink.sink.detection import Buckets
 # modes of commits: how the contents were computed
 INCREMENTAL, SUMMED, EVALUATED, LOADED = "incremental", "sums", "evaluated", "loaded"
 BUCKETS, HASHES, ONCE = "buckets", "hashes", "once"  # ways of what was `EVALUATED`, see `write`
-NEARLY_ALL = 0.4  # of the rows of both sides: beyond, comparing costs as much as writing them
 
-FAR_LONGER = 2.0  # then it is tried again: there is so much more data that both ways take longer
-FAR_MORE = 2.0  # rows changed: from the changes, too, it would have taken longer
-# An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
-# of an input's rows that changed at most, and where more did.
-BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
-BY_LOAD_OF_MANY = 2.0
 
 _Timed = tuple[int, CommitNote, float]  # a commit's place, its note, and its seconds
 
@@ -137,12 +130,12 @@ class RunHistory:
         """
         changed = max(_rows(note) for _, note, _ in runs)
         every = self._timed(EVALUATED)
-        alike = [each for each in every if _rows(each[1]) <= FAR_MORE * changed] or every
+        alike = [each for each in every if _rows(each[1]) <= limits.FAR_MORE * changed] or every
         following = [seconds for at, _, seconds in alike if at > runs[-1][0]]
         if not alike:
             return self._by_load(max(note.share or 0.0 for _, note, _ in runs))
         newest = alike[-1][2]
-        if following and newest <= FAR_LONGER * following[0]:
+        if following and newest <= limits.FAR_LONGER * following[0]:
             return min(newest, following[0])
         return newest
 
@@ -153,7 +146,9 @@ class RunHistory:
         loads = self._timed(LOADED)
         if not loads:
             return None
-        return loads[-1][2] * next((part for most, part in BY_LOAD if changed <= most), BY_LOAD_OF_MANY)
+        return loads[-1][2] * next(
+            (part for most, part in limits.BY_LOAD if changed <= most), limits.BY_LOAD_OF_MANY
+        )
 
     def _timed(self, mode: str) -> list[_Timed]:
         return [
@@ -165,7 +160,7 @@ class RunHistory:
 
 def nearly_all(changed: int, rows: int, shard: Layout) -> bool:
     """Whether ``changed`` is nearly all of the rows of both sides, the query's and the shard's."""
-    return rows > 0 and changed >= NEARLY_ALL * (rows + shard.rows)
+    return rows > 0 and changed >= limits.NEARLY_ALL * (rows + shard.rows)
 
 
 def _place(run: _Timed) -> int:

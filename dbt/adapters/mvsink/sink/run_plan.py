@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, decide
 from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState, compaction_due
@@ -36,7 +37,6 @@ from dbt.adapters.mvsink.sink.request import OnSchemaChange, SinkRequest
 from dbt.adapters.mvsink.sink.round import DEFINITION_CHANGED, DROPPED, FULL_REFRESH, RunPlan
 
 START = Antichain.of(0)
-AHEAD_OF_CLOCK = 60_000  # ms
 History = Callable[[], Sequence[Commit]]  # the shard's commits, oldest first, as far as the log goes
 
 
@@ -185,7 +185,7 @@ def ahead_of_clock(
     The refresh may be of this schedule, or of one that the model had earlier: then the commit's
     ``computed_through`` shows the run's time.
     """
-    now = request.clock + AHEAD_OF_CLOCK
+    now = request.clock + limits.AHEAD_OF_CLOCK
     schedule = request.refresh.schedule(plan.creation)
     if not schedule.on_commit and upper.less_equal(schedule.frontier_after(now)):
         return True, ""

@@ -21,20 +21,14 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.predicates import Filter, OneOf, combined
 from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.local.difference import Fit, Stored, fit_of
-from dbt.adapters.mvsink.local.rows import (
-    ONE_TASK_ROWS,
-    fits_locally,
-    found_in,
-    has_key,
-    left_to_spark,
-    local_row_limit,
-)
+from dbt.adapters.mvsink.local.rows import fits_locally, found_in, has_key, left_to_spark, local_row_limit
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.shard import DataFile, Footer, StagedDirectory, physical_schema
@@ -43,12 +37,6 @@ from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.sink.correction import BASE, persisted
 from dbt.adapters.mvsink.sink.decide import Bounds, Increment
 from dbt.adapters.mvsink.sink.write import Write
-
-# Rows of a shard whose hashes are read into this process, 16 bytes each, a few files at a time.
-# Where Spark has the same cores, its job takes twice as long: 2.0 s in place of 0.9 for 30 million.
-MAX_SEARCHED = 10_000_000
-MAX_SEARCHED_HERE = 10 * MAX_SEARCHED
-MAX_KEYS = 100_000  # staged values of a column, or hashes, that are read to look for rows with them
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,7 @@ class StagedChange:
     def query(self, files: sql.Shared) -> str:
         """All columns of the input, and `_mv_diff`."""
         return files.of(
-            padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= ONE_TASK_ROWS
+            padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= limits.ONE_TASK_ROWS
         )
 
 
@@ -100,7 +88,7 @@ class StagedChanges:
         """The values of columns of changes, of one type. None if there are many, or equal ones may
         differ in form, as zeros do.
         """
-        if sum(self.by_name[key.changed].rows for key in keys) > ONE_TASK_ROWS:
+        if sum(self.by_name[key.changed].rows for key in keys) > limits.ONE_TASK_ROWS:
             return None
         listed = [self.by_name[key.changed].values(self.write, key.changed_column) for key in keys]
         types = {values.type for values in listed}
@@ -198,7 +186,7 @@ class StagedKeys:
     def query(self, files: sql.Shared) -> str:
         """All of their columns."""
         query = f"select * from {sql.parquet_in(self.staged.uri)}"
-        return files.of(query, few=self.rows <= ONE_TASK_ROWS)
+        return files.of(query, few=self.rows <= limits.ONE_TASK_ROWS)
 
     def in_scope(self, shard: Layout, columns: Mapping[str, str], files: sql.Shared) -> str | None:
         """The rows of ``shard`` that have one of the keys; None if it has none. ``columns``: those
@@ -236,7 +224,7 @@ class StagedKeys:
 
     def _searched_here(self, shard: Layout, most: int) -> bool:
         here = self.write.engine.cores_here() > 0
-        return here and shard.rows <= MAX_SEARCHED_HERE and self.rows <= most
+        return here and shard.rows <= limits.SEARCHED_ROWS_HERE and self.rows <= most
 
     def _keys(self, shard: Layout, columns: Mapping[str, str]) -> pa.Table | None:
         """The keys under the names of the shard's ``columns``, if these are as many, and have their
@@ -274,7 +262,7 @@ class StagedKeys:
 
     def _bounds(self, columns: Mapping[str, Column]) -> Iterator[str]:
         """For each column, if there is one, a condition that rows with one of the keys fulfil."""
-        if self.rows > MAX_KEYS:
+        if self.rows > limits.LISTED_KEYS:
             return
         for key, column in columns.items():
             kind = column.type.arrow()
@@ -299,8 +287,8 @@ def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
     """How the updates in ``staged`` fit ``shard``."""
     with write.watch("look up"):
         hashed = not shard.unhashed and not shard.loose
-        most = MAX_SEARCHED_HERE if write.engine.cores_here() else MAX_SEARCHED
-        if hashed and shard.rows <= most and staged.rows() <= MAX_KEYS:
+        most = limits.SEARCHED_ROWS_HERE if write.engine.cores_here() else limits.SEARCHED_ROWS
+        if hashed and shard.rows <= most and staged.rows() <= limits.LISTED_KEYS:
             updates = write.handle.read_staged(staged, pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())]))
             return fit_of(updates, *shard.by_base(), write.handle.columns_of, write.engine.cores_here())
         counts = "count_if(_mv_missing), count_if(_mv_h is null), count_if(_mv_ambiguous)"

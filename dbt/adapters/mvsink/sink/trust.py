@@ -16,12 +16,11 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.incremental import RULES
 from dbt.adapters.mvsink.reasons import Why
 from dbt.adapters.mvsink.shard import Progress, ShardState
 from dbt.adapters.mvsink.shard_sql import Counts
-
-AGAIN = 30 * 86_400_000  # ms
 
 
 class Suspended(enum.IntEnum):
@@ -73,7 +72,7 @@ def _after(
         return last, level
     if drift.counts.nothing or drift.noise:
         return last, Suspended.NOT if level is Suspended.UNTIL_VERIFIED else level
-    again = last is not None and time - last <= AGAIN
+    again = last is not None and time - last <= limits.DRIFTS_AGAIN
     return time, max(level, Suspended.UNTIL_REDEFINED if again else Suspended.UNTIL_VERIFIED)
 
 

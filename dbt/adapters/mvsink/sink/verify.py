@@ -12,6 +12,7 @@ import hashlib
 import logging
 from dataclasses import dataclass, replace
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.whole_rows import row_digest
 from dbt.adapters.mvsink.physical import DIFF, ERROR
@@ -21,7 +22,7 @@ from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired, persisted
 from dbt.adapters.mvsink.sink.detection import PART_BITS
 from dbt.adapters.mvsink.sink.round import Round, Written
-from dbt.adapters.mvsink.sink.write import COMPARED_WHOLE, Write
+from dbt.adapters.mvsink.sink.write import Write
 
 log = logging.getLogger("mvsink.sink.write")
 SEEDS = (1, 2)
@@ -30,7 +31,7 @@ SUMS = 3 * len(SEEDS)
 
 def verified(write: Write, at: Round) -> Written:
     """As `Write.stage`; afterwards the contents are certainly those desired."""
-    if at.shard.empty or at.shard.rows <= COMPARED_WHOLE:
+    if at.shard.empty or at.shard.rows <= limits.COMPARED_WHOLE:
         return write.stage(at)
     with write.watch("verify"):
         if equal(write, at.desired, at.shard):

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink import failpoints, limits
 from dbt.adapters.mvsink.engine import Engine, EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.local.difference import Stored, collected, difference
@@ -65,7 +65,6 @@ from dbt.adapters.mvsink.sink.round import Previewed, Round, Written
 from dbt.adapters.mvsink.sink.run_history import BUCKETS, HASHES, ONCE, RunHistory, nearly_all
 
 log = logging.getLogger("mvsink.sink.write")
-COMPARED_WHOLE = 100_000  # rows of a shard that is compared by whole rows
 
 
 @dataclass
@@ -84,7 +83,7 @@ class Write:
         """Stage the correction after which the shard holds what is desired."""
         if at.shard.empty:
             written = self.first_load(at)
-        elif at.shard.rows <= COMPARED_WHOLE:
+        elif at.shard.rows <= limits.COMPARED_WHOLE:
             written = self.whole_rows(at)
         else:
             way = RunHistory.of(self.handle).comparison(at.shard)
@@ -127,7 +126,7 @@ class Write:
     def preview(self, at: Round, sample: int = 0) -> Previewed:
         """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
         correction = correction_of(at.desired, at)
-        if at.shard.rows > COMPARED_WHOLE and at.shard.detectable:
+        if at.shard.rows > limits.COMPARED_WHOLE and at.shard.detectable:
             buckets = Buckets.of(at.shard)
             correction = correction.restricted_to(buckets.scope(_differing(buckets, at)))
         updates = correction.consolidate_at_since()
