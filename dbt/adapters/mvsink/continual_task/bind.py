@@ -11,7 +11,7 @@ for its input means the rows inserted at the time, not the relation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink.continual_task.row_deltas import (
@@ -22,6 +22,7 @@ from dbt.adapters.mvsink.continual_task.row_deltas import (
     merge_values,
     update_delta,
     update_values,
+    value_of,
     within_reach,
 )
 from dbt.adapters.mvsink.continual_task.statements import (
@@ -148,6 +149,51 @@ def _bound_assignments(
         replace(each, expression=bind(program, each.expression, bindings, aliases=aliases))
         for each in assignments
     )
+
+
+def replaced_by_themselves(program: Program, references: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The task's queries as they are written, and with each relation replaced by itself, as `bind`
+    puts queries in their places. The conditions and values of an UPDATE, DELETE or MERGE are those
+    of a query over what they are evaluated for.
+    """
+    read = program.input.name
+    itself = StatementBindings(read, program.this, read, {name: name for name in references})
+    for statement in program.statements:
+        ready = bound(program, statement, itself)
+        for written, replaced in zip(_queries(program, statement), _queries(program, ready), strict=True):
+            yield (
+                program.with_ctes(with_ctes(statement.ctes, written)),
+                _with_all_ctes(program, ready.ctes, replaced, itself),
+            )
+
+
+def _queries(program: Program, statement: AnyStatement) -> Iterator[str]:
+    if isinstance(statement, Insert):
+        yield statement.query
+        return
+    alias = "" if statement.alias is None else f" as {sql.identifier(statement.alias)}"
+    ours = f"{program.this}{alias}"
+    if not isinstance(statement, Merge):
+        assignments = statement.assignments if isinstance(statement, Update) else ()
+        yield _read_from(ours, statement.where, assignments)
+        return
+    theirs = statement.source
+    if statement.source_alias is not None:
+        theirs += f" as {sql.identifier(statement.source_alias)}"
+    yield f"select 1 from {ours} join {theirs} on (\n{statement.on}\n)"
+    places = (
+        (statement.matched, f"{ours} join {theirs}"),
+        (statement.not_matched, theirs),
+        (statement.not_matched_by_source, ours),
+    )
+    for clauses, place in places:
+        for clause in clauses:
+            yield _read_from(place, clause.condition, clause.assignments)
+
+
+def _read_from(place: str, condition: str | None, assignments: tuple[Assignment, ...]) -> str:
+    values = "".join(f", {value_of(each.expression)}" for each in assignments)
+    return f"select 1{values} from {place}" + ("" if condition is None else f" where (\n{condition}\n)")
 
 
 def delta(

@@ -39,7 +39,7 @@ def target(contents: str, alias: str | None) -> str:
     return sql.subquery(contents, alias or "_mv_this")
 
 
-def _value(expression: str) -> str:
+def value_of(expression: str) -> str:
     """The assigned expression; the default of every column of the output is NULL."""
     return "null" if expression.strip().upper() == "DEFAULT" else f"\n{expression}\n"
 
@@ -146,7 +146,7 @@ def merge_values(statement: Merge, columns: Columns, contents: str) -> Assigned 
 def _assigned(scoped: Sequence[tuple[Sequence[Assignment], str]]) -> Assigned:
     parts = []
     for number, (assignments, place) in enumerate(scoped):
-        values = ", ".join(f"{_value(a.expression)} _mv_{n}" for n, a in enumerate(assignments))
+        values = ", ".join(f"{value_of(a.expression)} _mv_{n}" for n, a in enumerate(assignments))
         parts.append(f"{sql.subquery(f'select {values} from {place}', f'_mv_part_{number}')}")
     columns = tuple(a.column for assignments, _ in scoped for a in assignments)
     return Assigned(columns, f"select * from {' cross join '.join(parts)}")
@@ -177,7 +177,7 @@ def _condition(clause: MergeClause) -> str:
 
 def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
     """The row with assigned values, else ``alias``'s or NULL. Not ``kept``: there is no new row."""
-    values: Mapping[str, str] = {a.column.lower(): _value(a.expression) for a in assignments}
+    values: Mapping[str, str] = {a.column.lower(): value_of(a.expression) for a in assignments}
     fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
     for column in columns:
         old = "null" if alias is None else f"{sql.identifier(alias)}.{sql.identifier(column.name)}"

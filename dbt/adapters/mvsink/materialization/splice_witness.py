@@ -8,17 +8,27 @@ stored, the same replacement is made with the relations themselves:
     select o.id, `customers`.name
     from (shop.orders) o join (shop.customers) as `customers` using (customer)
 
-Spark must analyze both to one plan. Nothing is run.
+Spark must analyze both to one plan. Nothing is run. So it is with the statements of a task, whose
+relations are replaced for each time of its input.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
+from dbt.adapters.mvsink.continual_task.bind import replaced_by_themselves
+from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.shard import ShardState, number_of
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
+
+RULES = "1"  # another number: what was compared before proves nothing
+BOUND = "bindings_shared"  # a property of a task's output: the number of the texts
 
 
 def check_replacement(opened: Opened, references: References) -> None:
@@ -31,6 +41,25 @@ def check_replacement(opened: Opened, references: References) -> None:
     query = query_at(context.query, context.invocation.time)
     if problem := _problem(context.engine, query, replace_relations(query, replaced)):
         raise ReadOtherwise(context.model, list(replaced), problem)
+
+
+def check_bindings(
+    engine: Engine, program: Program, references: Collection[str], state: ShardState
+) -> Mapping[str, str]:
+    """Raises `ReadOtherwise` if a statement of the task would read something else with its input,
+    ``references`` and output replaced. Gives the properties to keep, so that later runs ask
+    nothing: none as long as there is no output, which the statements may read.
+    """
+    claims = list(replaced_by_themselves(program, references))
+    version = f"spark {session_of(engine).version}"
+    number = str(number_of([f"rules {RULES}", version, *(text for claim in claims for text in claim)]))
+    if state.properties.get(BOUND) != number:
+        for written, replaced in claims:
+            at = query_at(written, 1), query_at(replaced, 1)
+            if problem := _problem(engine, *at):
+                names = dict.fromkeys((program.input.name, *references, program.this))
+                raise ReadOtherwise(program.model, list(names), problem)
+    return {BOUND: number} if state.readable else {}
 
 
 def _problem(engine: Engine, query: str, replaced: str) -> str:

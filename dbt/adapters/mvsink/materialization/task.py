@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.task_options import reset_words, until_taken_back
 from dbt.adapters.mvsink.materialization.response import task_response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
+from dbt.adapters.mvsink.materialization.splice_witness import check_bindings
 from dbt.adapters.mvsink.materialization.task_columns import analysed_columns, by_name, everything_read
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
 from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
@@ -151,6 +152,8 @@ class CheckedTask:
             notes.append("reset: its earlier output is discarded")
         elif "query" in opened.definition.changes(state):
             notes.append("statements changed: they apply to times not yet processed")
+        references = (*self.references, *self.views.queries)
+        bound = check_bindings(self.context.engine, self.program, references, state)
         driver = self._driver(opened, state)
         before, needed, carried = held_shards(state), self._shards_to_hold(), not driver.one_by_one
         record_held_shards(handle, before | needed)  # before the first is taken, so that none is forgotten
@@ -160,7 +163,7 @@ class CheckedTask:
         shard = self.source.shard
         watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
         freshness = self.context.options.freshness.properties(handle.state().properties)
-        kept = {**watched.properties(), **freshness, **self._times().properties(carried=carried)}
+        kept = {**watched.properties(), **freshness, **self._times().properties(carried=carried), **bound}
         handle.set_properties({**opened.definition.properties(), **kept})
         warnings = [*opened.warnings, *self.views.warnings, *outcome.warnings]
         if outcome.waiting:
