@@ -13,10 +13,8 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from dbt.adapters.mvsink.inputs import IcebergInput, NoSuchTable, NotADescendant, SnapshotGone
-from dbt.adapters.mvsink.inputs.protocol import TableOptions
-from dbt.adapters.mvsink.inputs.reference import Refresh
-from dbt.adapters.mvsink.inputs.table_versions import TableVersions
-from dbt.adapters.mvsink.inputs.versioned import EMPTY, Pinned
+from dbt.adapters.mvsink.inputs.protocol import EMPTY, Pinned, TableOptions
+from dbt.adapters.mvsink.inputs.reference import Refresh, TableVersions
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from tests.functional.continual_task.test_dbt import task
 from tests.functional.materialization.base import Base

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 from dbt.adapters.mvsink.inputs import shard_changes
+from dbt.adapters.mvsink.inputs.position import InputSides
+from dbt.adapters.mvsink.inputs.protocol import sides_of_table
 from dbt.adapters.mvsink.inputs.reference import Reference
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
-from dbt.adapters.mvsink.inputs.sides import InputSides
-from dbt.adapters.mvsink.inputs.versioned import sides_of_table
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import (
     Antichain,

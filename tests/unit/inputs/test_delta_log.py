@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.inputs import (
     VersionsGone,
 )
 from dbt.adapters.mvsink.inputs import delta_log as module
-from dbt.adapters.mvsink.inputs.partition_values import partition_values
+from dbt.adapters.mvsink.inputs.parquet_sql import partition_values
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.support.delta_tables import actions, append, data_paths, delete_by_vector, log_file, write_actions
 

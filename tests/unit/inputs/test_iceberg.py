@@ -11,8 +11,7 @@ import pytest
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.inputs import IcebergInput, NotADescendant, SnapshotGone, UnsupportedTable
 from dbt.adapters.mvsink.inputs.iceberg import IcebergFormat, current_snapshot
-from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
-from dbt.adapters.mvsink.inputs.versioned import EMPTY
+from dbt.adapters.mvsink.inputs.protocol import EMPTY, CatalogTable, TableOptions
 from tests.support.engines import NoEngine
 
 ICEBERG = {"format": "iceberg/parquet", "format-version": "2"}

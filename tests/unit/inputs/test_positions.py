@@ -8,8 +8,8 @@ import os
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.inputs.inspector import Inspector
 from dbt.adapters.mvsink.inputs.protocol import TableOptions
+from dbt.adapters.mvsink.inputs.query_inputs import Inspector
 from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.inputs.reference import References
 from tests.support.engines import NoEngine

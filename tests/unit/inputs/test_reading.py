@@ -19,8 +19,8 @@ from dbt.adapters.mvsink.inputs import (
     bind_versions,
 )
 from dbt.adapters.mvsink.inputs.delta_format import DeltaFormat
+from dbt.adapters.mvsink.inputs.described import ZONE
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, TableOptions
-from dbt.adapters.mvsink.inputs.reading import ZONE
 from tests.support.delta_tables import append
 from tests.support.engines import NoEngine
 from tests.support.shards import client

@@ -10,10 +10,8 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.inputs.delta_format import SKEW
-from dbt.adapters.mvsink.inputs.protocol import TableOptions
-from dbt.adapters.mvsink.inputs.reference import OtherRefresh, References, Refresh
-from dbt.adapters.mvsink.inputs.table_versions import OWN, TableVersions
-from dbt.adapters.mvsink.inputs.versioned import EMPTY, UNKNOWN, Pinned
+from dbt.adapters.mvsink.inputs.protocol import EMPTY, UNKNOWN, Pinned, TableOptions
+from dbt.adapters.mvsink.inputs.reference import OWN, OtherRefresh, References, Refresh, TableVersions
 from tests.support.engines import NoEngine
 
 T = 1_795_168_800_000

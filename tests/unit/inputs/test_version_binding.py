@@ -17,8 +17,8 @@ from dbt.adapters.mvsink.inputs import (
     TableReplaced,
     companion_uri,
 )
+from dbt.adapters.mvsink.inputs.protocol import TableVersion
 from dbt.adapters.mvsink.inputs.version_binding import assign_times, bind_versions, read_bindings
-from dbt.adapters.mvsink.inputs.versioned import TableVersion
 from tests.support.delta_tables import append
 from tests.support.engines import NoEngine, ScriptedEngine
 from tests.support.shards import at, client

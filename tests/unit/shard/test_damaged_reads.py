@@ -273,7 +273,7 @@ def test_row_e_what_is_no_integer_is_unreadable(text):
 
 # No other module parses what a storage keeps. These parse what another program prints or sends.
 OTHERS = {
-    "inputs/inspector.py", "references/inlined.py", "shard_sql/published_view.py",  # what Spark describes
+    "inputs/query_inputs.py", "references/inlined.py", "shard_sql/published_view.py",  # what Spark describes
     "materialization/definition.py",  # what this run has just made
     "cli/rehearsal.py", "cli/dbt_runner.py", "cli/commands/undo.py", "cli/commands/watch.py",  # what dbt prints
     "adapter/commands.py",  # what the command asks

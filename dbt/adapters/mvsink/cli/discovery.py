@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.history.errors import InvalidPoint
 from dbt.adapters.mvsink.history.points import Point, resolve
 from dbt.adapters.mvsink.history.shard_diff import InvalidKey
-from dbt.adapters.mvsink.inputs.companion import INPUTS
+from dbt.adapters.mvsink.inputs.version_binding import INPUTS
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.physical import SUMS
 from dbt.adapters.mvsink.shard import (

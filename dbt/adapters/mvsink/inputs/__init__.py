@@ -17,16 +17,15 @@ them.
 
 - `registry`: the formats of tables, each a class, by provider
 - `protocol`: `Input`; `Table`, which becomes one by being bound; `Format`, which opens tables and
-  finds their positions; `versioned`: what a format with versions implements
+  finds their positions; what a format with versions implements
 - `shard`, `mapped`: a shard as an input; a query over an input as an input
-- `version_binding`, `file_binding`, `companion`: binding to times
+- `version_binding`, `file_binding`: binding to times, with a companion shard
 - `delta_log`, `file_tables`, `parquet_sql`: reading logs, listings and files
 - `delta_format`, `iceberg`: the formats with versions
-- `reading`: what the session decides about rows that are read
-- `reads`: what a query reads; `described`: what the catalog says of that
-- `reference`, `table_versions`: the time of a shard, and the version of a table, that a run reads
-- `position`, `inspector`: where inputs stand; `probes`: whether they have changed, for a watch
-- `query_inputs`, `sides`, `shard_changes`: what changed in them, for a view
+- `reads`: what a query reads; `described`: what the catalog and the session say of it
+- `reference`: the time of a shard, and the version of a table, that a run reads
+- `position`: where inputs stand; `probes`: whether they have changed, for a watch
+- `query_inputs`, `shard_changes`: what changed in them, for a view
 
 Invariants:
 
@@ -40,7 +39,6 @@ The layer produces SQL text and reads logs, file lists and footers; data pass th
 only.
 """
 
-from dbt.adapters.mvsink.inputs.companion import companion_uri
 from dbt.adapters.mvsink.inputs.delta_log import DeltaInput
 from dbt.adapters.mvsink.inputs.errors import (
     ColumnsChanged,
@@ -68,4 +66,4 @@ from dbt.adapters.mvsink.inputs.iceberg import IcebergInput
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Input, PendingTime, Table, TableOptions
 from dbt.adapters.mvsink.inputs.registry import FORMATS
 from dbt.adapters.mvsink.inputs.shard import ShardInput
-from dbt.adapters.mvsink.inputs.version_binding import bind_versions
+from dbt.adapters.mvsink.inputs.version_binding import bind_versions, companion_uri

@@ -16,14 +16,25 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.engine.session import session_settings
 from dbt.adapters.mvsink.inputs.delta_log import DeltaInput
-from dbt.adapters.mvsink.inputs.described import is_local, path_of, plain_description
+from dbt.adapters.mvsink.inputs.described import (
+    check_files,
+    files_read_otherwise,
+    is_local,
+    path_of,
+    plain_description,
+)
 from dbt.adapters.mvsink.inputs.errors import FilesGone, InputError, VersionsGone
-from dbt.adapters.mvsink.inputs.position import Observation, Position
-from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
-from dbt.adapters.mvsink.inputs.reading import check_files, files_read_otherwise
-from dbt.adapters.mvsink.inputs.sides import InputSides
+from dbt.adapters.mvsink.inputs.position import InputSides, Observation, Position
+from dbt.adapters.mvsink.inputs.protocol import (
+    UNKNOWN,
+    CatalogTable,
+    Pinned,
+    Table,
+    TableOptions,
+    sides_of_table,
+    unreadable,
+)
 from dbt.adapters.mvsink.inputs.version_binding import bindable
-from dbt.adapters.mvsink.inputs.versioned import UNKNOWN, Pinned, sides_of_table, unreadable
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardError
 from dbt.adapters.mvsink.shard.commit_log import LOG

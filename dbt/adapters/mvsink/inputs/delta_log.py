@@ -26,6 +26,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
 from dbt.adapters.mvsink.engine.types import PADDED
 from dbt.adapters.mvsink.engine.whole_rows import net
+from dbt.adapters.mvsink.inputs.described import has_times
 from dbt.adapters.mvsink.inputs.errors import (
     DeletionVectors,
     FilesGone,
@@ -35,10 +36,16 @@ from dbt.adapters.mvsink.inputs.errors import (
     UnsupportedTable,
     VersionsGone,
 )
-from dbt.adapters.mvsink.inputs.parquet_sql import Piece, Shape, literal, select_pieces, unreadable
-from dbt.adapters.mvsink.inputs.partition_values import Values, partition_values
-from dbt.adapters.mvsink.inputs.reading import has_times
-from dbt.adapters.mvsink.inputs.versioned import TableVersion, VersionSigns
+from dbt.adapters.mvsink.inputs.parquet_sql import (
+    Piece,
+    Shape,
+    Values,
+    literal,
+    partition_values,
+    select_pieces,
+    unreadable,
+)
+from dbt.adapters.mvsink.inputs.protocol import TableVersion, VersionSigns
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard.commit_log import changes_no_data, commit_path
 from dbt.adapters.mvsink.shard.delta import DeltaStorage

@@ -1,12 +1,21 @@
-"""How the catalog describes a relation: its name, its place, and what decides its rows."""
+"""What decides an input's rows, beside the input: how the catalog describes it, the session's time
+zone, and settings with which Spark takes a Parquet file for something other than the table does.
+
+A time whose text has no zone is one of the session that reads it. Changes that were read in one
+zone do not add up with those of another, so an input with such times is read in one zone for good.
+The companion keeps it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, sql
+from dbt.adapters.mvsink.inputs.errors import SessionReadsOtherwise, ZoneChanged
+from dbt.adapters.mvsink.shard import WriteHandle
 from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.user_sql.words import words
 
@@ -48,3 +57,64 @@ def is_local(location: str) -> bool:
 
 def path_of(location: str) -> str:
     return "/" + location.removeprefix("file:").lstrip("/") if is_local(location) else location
+
+
+ZONE = "input_time_zone"
+# Settings that decide what the columns of a Parquet file are, where the table's own schema does not
+# come with it, and with which value it is read here.
+OF_FILES = {
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+}
+_ZONED = re.compile(r"\btimestamp\b", re.IGNORECASE)
+
+
+def files_read_otherwise(settings: Mapping[str, str]) -> str:
+    """The setting with which Spark reads a table's files otherwise than the table; empty if none.
+    ``settings``: those of the session that are not Spark's defaults.
+    """
+    return next(
+        (
+            f"{name} = {settings[name]}"
+            for name, value in OF_FILES.items()
+            if settings.get(name, value).lower() != value
+        ),
+        "",
+    )
+
+
+def check_files(engine: Engine, table: str) -> None:
+    """Raises `SessionReadsOtherwise`."""
+    settings = {str(row[0]): str(row[1]) for row in engine.facts("set", "settings")}
+    if setting := files_read_otherwise(settings):
+        raise SessionReadsOtherwise(table, setting)
+
+
+def has_times(kind: str) -> bool:
+    """Whether a type, as Spark spells it, has moments of time in it.
+
+    >>> [has_times(kind) for kind in ("timestamp", "array<timestamp>", "timestamp_ntz", "date")]
+    [True, True, False, False]
+    """
+    return _ZONED.search(kind) is not None
+
+
+def keep_zone(handle: WriteHandle, engine: Engine) -> None:
+    """Note in the companion that the input is read in the session's zone."""
+    [[zone]] = engine.facts("select current_timezone()", "settings")
+    handle.set_properties({ZONE: str(zone)})
+
+
+def check_zone(handle: WriteHandle, engine: Engine, input_id: str, still: Callable[[], bool]) -> None:
+    """Raises `ZoneChanged` if the input has been read in another zone. ``still``: whether what was
+    read last has such times.
+    """
+    kept = handle.state().properties.get(ZONE)
+    if kept is None:
+        return
+    [[zone]] = engine.facts("select current_timezone()", "settings")
+    if kept != str(zone) and still():
+        raise ZoneChanged(input_id, kept, str(zone))

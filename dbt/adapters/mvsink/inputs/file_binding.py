@@ -27,13 +27,12 @@ import pyarrow as pa
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, parse_type, shard_columns, sql
 from dbt.adapters.mvsink.engine.whole_rows import net
-from dbt.adapters.mvsink.inputs import companion
-from dbt.adapters.mvsink.inputs.described import is_local, path_of, stable
+from dbt.adapters.mvsink.inputs import version_binding
+from dbt.adapters.mvsink.inputs.described import check_zone, has_times, is_local, keep_zone, path_of, stable
 from dbt.adapters.mvsink.inputs.errors import ColumnsChanged, FilesChanging, FileVanished, ModeChanged
 from dbt.adapters.mvsink.inputs.file_tables import FILE_NUMBER, FilesInput, TableFile, partition_of, which
 from dbt.adapters.mvsink.inputs.position import FILE_LIST, Observation, Position
 from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
-from dbt.adapters.mvsink.inputs.reading import check_zone, has_times, keep_zone
 from dbt.adapters.mvsink.inputs.shard import ShardInput
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard import (
@@ -71,7 +70,7 @@ def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engi
     if table.zoned:
         check_zone(binder.handle, engine, table.id, lambda: True)
         keep_zone(binder.handle, engine)
-    companion.advance(binder.handle, time, binder.stage, binder.compact)
+    version_binding.advance(binder.handle, time, binder.stage, binder.compact)
     if table.append_only:
         return BoundAppends(table, binder.handle, engine, columns)
     return binder.input

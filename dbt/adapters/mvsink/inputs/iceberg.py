@@ -31,20 +31,21 @@ from dbt.adapters.mvsink.inputs.errors import (
     SnapshotGone,
     UnsupportedTable,
 )
-from dbt.adapters.mvsink.inputs.position import Position
-from dbt.adapters.mvsink.inputs.protocol import CatalogTable, Table, TableOptions
-from dbt.adapters.mvsink.inputs.sides import InputSides
-from dbt.adapters.mvsink.inputs.version_binding import bindable
-from dbt.adapters.mvsink.inputs.versioned import (
+from dbt.adapters.mvsink.inputs.position import InputSides, Position
+from dbt.adapters.mvsink.inputs.protocol import (
     EMPTY,
     UNKNOWN,
+    CatalogTable,
     Pinned,
+    Table,
+    TableOptions,
     TableVersion,
     VersionSigns,
     rows_at,
     sides_of_table,
     unreadable,
 )
+from dbt.adapters.mvsink.inputs.version_binding import bindable
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.shard_sql.as_of import nulls

@@ -1,4 +1,5 @@
-"""Where an input stands, which shows whether it is as it was at the last refresh.
+"""Where an input stands, which shows whether it is as it was at the last refresh; and what a query
+needs to know of one that is not: its rows now and before, and the change between them.
 
 | input | position |
 |---|---|
@@ -11,13 +12,22 @@
 
 Equal positions mean equal rows. An input for which that cannot be guaranteed has a `Position` with
 a problem.
+
+`db.t` was read at version 7 and is at version 9 now: of its `InputSides`, ``new`` is a query of
+version 9, ``old`` one of version 7, and ``change`` has the net rows of versions 8 and 9 with their
+`_mv_diff`. Where that is not known, `EvaluateFully` says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.shard import ShardState, files_number, number_of
 
 # what the ids of a shard's further numbers end with
@@ -124,3 +134,73 @@ class Observation:
     scheduled: bool = False
     due: int | None = None
     version: int = -1
+
+
+class Rows(Protocol):
+    """An input's rows at one position: queries of all its columns, in order."""
+
+    def all(self) -> str:
+        """Every row."""
+        ...
+
+    def where(self, names: Collection[str], condition: str) -> str:
+        """Those rows, of which there are few, that fulfil a condition over the columns ``names``,
+        in lower case. Other columns may be NULL.
+        """
+        ...
+
+
+class ReadChange(Protocol):
+    """Reads the net change of an input into this process."""
+
+    def __call__(self, columns: pa.Schema, where: pc.Expression | None = None) -> pa.Table | None:
+        """These columns and `_mv_diff` of what changed; with a ``where``, an exact condition over
+        columns of whole rows, of the rows that fulfil it. None if that is too much.
+        """
+        ...
+
+
+class ReadRows(Protocol):
+    """Reads rows of an input into this process."""
+
+    def __call__(self, columns: pa.Schema, where: pc.Expression) -> tuple[pa.Table, pa.Table] | None:
+        """These columns of the rows that fulfil ``where``, an exact condition over columns of whole
+        rows: as they are now, and as they were before. None if that is too much.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class InputSides:
+    """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
+
+    ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
+    None if it did not change. ``read_change`` and ``read_rows`` read the change, or some rows, into
+    this process. ``rows``: about how many rows it has now, or None. ``updates``: how many rows
+    ``change`` has at most, or None.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    new: Rows
+    old: Rows
+    change: str | None = None
+    read_change: ReadChange | None = None
+    read_rows: ReadRows | None = None
+    rows: int | None = None
+    updates: int | None = None
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """See `Rows`: what a query gives."""
+
+    query: str
+
+    def all(self) -> str:
+        """See `Rows`."""
+        return self.query
+
+    def where(self, names: Collection[str], condition: str) -> str:
+        """See `Rows`."""
+        return f"select * from (\n{self.query}\n) where {condition}"

@@ -2,8 +2,12 @@
 
 A reference to a shard is read as of the run's write time if the shard's upper is past it, else at
 its newest readable time. The shard's state is taken when the run begins, so every attempt of the
-run reads the same, whatever other writers do. A table with versions is read at one version in all
-models of a run. Any other relation is read as it is.
+run reads the same, whatever other writers do.
+
+A table with versions is read at one version in all models of a run (`TableVersions`): for a run's
+own time at its newest one; for a refresh of a schedule at the one that was the newest at that time.
+Where the version of the refresh is not there any more, or never was, the newest one is read, with
+the reason. Any other relation is read as it is.
 
 Knows no dbt and no Spark: queries in, queries out.
 """
@@ -11,18 +15,21 @@ Knows no dbt and no Spark: queries in, queries out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.engine import DataflowError, sql
-from dbt.adapters.mvsink.inputs.versioned import rows_at
+from dbt.adapters.mvsink.engine import DataflowError, Engine, sql
+from dbt.adapters.mvsink.inputs.protocol import UNKNOWN, Pinned, TableOptions, VersionedFormat, rows_at
+from dbt.adapters.mvsink.inputs.registry import VERSIONED
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ReadPoints, ShardState
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
+from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -225,3 +232,63 @@ def bound(frontier: Antichain) -> str:
 
 def _both_ways(time: int) -> str:
     return f"{iso(time)} ({time})" if iso(time) != str(time) else str(time)
+
+
+OWN = "a model of this run may have written it"
+
+# what the tables of an invocation are read at, by name and the refresh's time
+_pinned: PerInvocation[dict[tuple[str, int | None], Pinned]] = PerInvocation(dict)
+
+
+@dataclass(frozen=True)
+class TableVersions:
+    """Finds versions for one run. ``refresh``: None without a schedule."""
+
+    options: TableOptions
+    invocation_id: str
+    refresh: Refresh | None = None
+
+    def of(self, name: str, properties: Mapping[str, str], *, source: bool) -> Pinned | None:
+        """What the table ``name`` with these ``properties`` is read at; None if it has no versions.
+        ``source``: no model makes it.
+        """
+        versioned = _format_of(properties)
+        if versioned is None:
+            return None
+        newest = self._once((name, None), lambda: Pinned(versioned.newest(name, self.options.engine)))
+        refresh = self.refresh
+        if refresh is None or refresh.time is None or refresh.own:
+            return newest
+        if newest.version is None:
+            return replace(newest, newer=UNKNOWN)
+        at, last, written_here = refresh.time, newest.version, not (refresh.late or source)
+        pinned = self._once((name, at), lambda: versioned.at(name, at, last, self.options))
+        if pinned.newer or (written_here and pinned.version != newest.version):
+            return replace(newest, newer=pinned.newer or OWN)
+        return pinned
+
+    def _once(self, key: tuple[str, int | None], find: Callable[[], Pinned]) -> Pinned:
+        """What the first model of the invocation pinned: of concurrent threads the first wins."""
+        known = _pinned.of(self.invocation_id)
+        if key in known:
+            return known[key]
+        pinned = find()
+        return pinned if pinned.version is None and not pinned.newer else known.setdefault(key, pinned)
+
+    def written_since(self, name: str, provider: str, refresh: Refresh) -> bool:
+        """Whether the table has, or may have, a newer version than that of the ``refresh``."""
+        versioned = VERSIONED[provider]
+        newest = versioned.newest(name, self.options.engine)
+        if newest is None or refresh.time is None:
+            return True
+        return versioned.at(name, refresh.time, newest, self.options).version != newest
+
+
+def newest_version(engine: Engine, name: str) -> int | None:
+    """The newest version of a table with versions, now. Raises `EngineError`."""
+    versioned = _format_of(view_properties(engine, name))
+    return None if versioned is None else versioned.newest(name, engine)
+
+
+def _format_of(properties: Mapping[str, str]) -> VersionedFormat | None:
+    return next((each for each in VERSIONED.values() if each.has(properties)), None)

@@ -13,8 +13,7 @@ from dbt.adapters.mvsink.inputs.delta_format import DELTA, DeltaFormat
 from dbt.adapters.mvsink.inputs.file_binding import FilesFormat
 from dbt.adapters.mvsink.inputs.iceberg import ICEBERG, IcebergFormat
 from dbt.adapters.mvsink.inputs.position import FILE_LIST
-from dbt.adapters.mvsink.inputs.protocol import Format, ProbedFormat
-from dbt.adapters.mvsink.inputs.versioned import VersionedFormat
+from dbt.adapters.mvsink.inputs.protocol import Format, ProbedFormat, VersionedFormat
 
 # the kinds of their positions, too
 VERSIONED: Mapping[str, VersionedFormat] = {DELTA: DeltaFormat(), ICEBERG: IcebergFormat()}

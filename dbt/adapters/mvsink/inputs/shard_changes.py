@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.calendars import ambiguous
 from dbt.adapters.mvsink.engine import Column, DataflowError, sql
+from dbt.adapters.mvsink.inputs.position import InputSides, ReadChange, ReadRows
 from dbt.adapters.mvsink.inputs.reference import Reference
-from dbt.adapters.mvsink.inputs.sides import InputSides, ReadChange, ReadRows
 from dbt.adapters.mvsink.local.rows import TooMany, found_in
 from dbt.adapters.mvsink.physical import DIFF, TIME
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why

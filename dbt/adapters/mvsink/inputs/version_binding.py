@@ -1,34 +1,44 @@
 """Binding a table with versions to times: which version it had at which time.
 
-The companion's collection at a time is one row: the version bound then. ``k`` new versions take the
-times ``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before the companion's
-upper; the oldest of them share one. The first binding is one version, the newest, at the run's
-time: the whole table is the change then.
+A companion shard records which version, or which files, of an input that is not a shard were bound
+to which time. One `advance` is one binding: the companion's upper moves past the run's time, with
+new changes bound at times before it. The replica whose compare-and-append wins decides, so all
+replicas see the same version or files at the same time; the losers reload and retry.
+
+The collection of a table's companion at a time is one row: the version bound then. ``k`` new
+versions take the times ``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before
+the companion's upper; the oldest of them share one. The first binding is one version, the newest,
+at the run's time: the whole table is the change then.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from dbt.adapters.mvsink.engine import Column, Engine, sql
-from dbt.adapters.mvsink.inputs import companion
+from dbt.adapters.mvsink.inputs.described import check_zone, keep_zone
 from dbt.adapters.mvsink.inputs.errors import TableReplaced, UnreadableVersion
-from dbt.adapters.mvsink.inputs.protocol import PendingTime, Table
-from dbt.adapters.mvsink.inputs.reading import check_zone, keep_zone
+from dbt.adapters.mvsink.inputs.protocol import PendingTime, Table, TableVersion, VersionedTable
 from dbt.adapters.mvsink.inputs.shard import ShardInput
-from dbt.adapters.mvsink.inputs.versioned import TableVersion, VersionedTable
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
 from dbt.adapters.mvsink.shard import (
     Antichain,
     Batch,
+    CommitNote,
+    CompactionPlan,
+    Maintenance,
     ShardClient,
     ShardState,
+    UpperMismatch,
     WriteHandle,
     compact_with_pyarrow,
+    perform_maintenance,
 )
 from dbt.adapters.mvsink.shard.updates import consolidate, physical_schema
 from dbt.adapters.mvsink.shard_sql import as_of
@@ -124,7 +134,7 @@ def bind_versions(
         return bound is not None and _is_readable(table, bound.version) and table.zoned(bound.version)
 
     check_zone(handle, engine, table.id, still_zoned)
-    companion.advance(handle, time, stage, lambda plan: compact_with_pyarrow(handle, plan))
+    advance(handle, time, stage, lambda plan: compact_with_pyarrow(handle, plan))
     return BoundVersions(table, handle, engine)
 
 
@@ -223,3 +233,58 @@ class BoundVersions(ShardInput):
         """Those of the newest version that is bound."""
         newest = self._bindings(state).newest
         return () if newest is None else self.table.columns(newest.version)
+
+
+log = logging.getLogger("mvsink.task")
+INPUTS = "_inputs"
+
+Stage = Callable[[ShardState], Sequence[Batch]]
+Compact = Callable[[CompactionPlan], object]
+
+
+def companion_uri(task_uri: str, input_id: str) -> str:
+    """The companion's place: below the task's shard. (Readers disagree about a ``%`` in a path.)"""
+    return f"{task_uri.rstrip('/')}/{INPUTS}/{quote(input_id, safe='').replace('~', '%7E').replace('%', '~')}"
+
+
+def advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> None:
+    """Bind up to ``time`` (ms), unless another run already has.
+
+    ``stage`` stages what is new since a state, as batches of updates from that state's upper up to
+    ``time``. The since follows the holds: no history is released before the first one. A failure
+    leaves nothing staged, and the handle expired.
+    """
+    try:
+        _advanced(handle, time, stage, compact)
+    except BaseException:
+        handle.expire()
+        raise
+
+
+def _advanced(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> None:
+    upper = Antichain.of(time).step_forward()
+    handle.keep_statistics()
+    while True:
+        state = handle.state()
+        if not state.upper.less_equal_time(time):
+            return
+        since = Antichain.of(time) if state.holds or not state.readable else None
+        batches = stage(state)
+        note = CommitNote(computed_through=time, purpose=handle.purpose)
+        try:
+            done = handle.compare_and_append_batch(batches, state.upper, upper, since=since, note=note)
+        except UpperMismatch as mismatch:
+            log.debug("%s: lower mismatch, bound up to %r by another run", handle.uri, mismatch.current)
+            for batch in batches:
+                batch.delete()
+            continue
+        _maintain(handle, done.maintenance, compact)
+        return
+
+
+def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
+    """The maintenance that the append requires. A failure is harmless: the next binding does it."""
+    try:
+        perform_maintenance(handle, maintenance, compact)
+    except Exception as error:
+        log.debug("%s: maintenance failed and is left to the next run: %s", handle.uri, error)

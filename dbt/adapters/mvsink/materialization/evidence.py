@@ -17,14 +17,12 @@ from functools import cached_property
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.session import is_local_session, session_of, session_settings
 from dbt.adapters.mvsink.inputs.described import quoted
-from dbt.adapters.mvsink.inputs.inspector import Inspector
 from dbt.adapters.mvsink.inputs.position import CLOCK, FILE_LIST, Position, clock_position
 from dbt.adapters.mvsink.inputs.protocol import TableOptions
-from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
+from dbt.adapters.mvsink.inputs.query_inputs import Inspector, QueryInputs
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
-from dbt.adapters.mvsink.inputs.reference import References, Refresh
+from dbt.adapters.mvsink.inputs.reference import References, Refresh, TableVersions
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
-from dbt.adapters.mvsink.inputs.table_versions import TableVersions
 from dbt.adapters.mvsink.materialization import witness
 from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext

@@ -20,9 +20,8 @@ from dbt.adapters.mvsink.incremental import (
     rules,
     sums_of,
 )
-from dbt.adapters.mvsink.inputs.position import CLOCK, SHARD, Position
+from dbt.adapters.mvsink.inputs.position import CLOCK, SHARD, InputSides, Position
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
-from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence, verification_due
 from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
 from dbt.adapters.mvsink.inputs.position import shard_position
-from dbt.adapters.mvsink.inputs.reference import Reference, References
-from dbt.adapters.mvsink.inputs.table_versions import newest_version
+from dbt.adapters.mvsink.inputs.reference import Reference, References, newest_version
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.publish import fingerprint
 from dbt.adapters.mvsink.shard import ShardError, files_number

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.session import session_settings
 from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
-from dbt.adapters.mvsink.inputs.position import CLOCK
+from dbt.adapters.mvsink.inputs.position import CLOCK, InputSides
 from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
-from dbt.adapters.mvsink.inputs.sides import InputSides
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.witness import misread
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Engine
-from dbt.adapters.mvsink.inputs.inspector import described
+from dbt.adapters.mvsink.inputs.query_inputs import described
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError
-from dbt.adapters.mvsink.inputs.reference import Reference, References
-from dbt.adapters.mvsink.inputs.table_versions import TableVersions
+from dbt.adapters.mvsink.inputs.reference import Reference, References, TableVersions
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh

@@ -32,7 +32,7 @@ from functools import cached_property
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.predicates import Filter
 from dbt.adapters.mvsink.incremental import Analysed, Scoped, filters
-from dbt.adapters.mvsink.inputs.sides import InputSides
+from dbt.adapters.mvsink.inputs.position import InputSides
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.sink.run_history import SUMMED, RunHistory
 

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.predicates import OneOf, combined
 from dbt.adapters.mvsink.incremental import Keys, Sides
-from dbt.adapters.mvsink.inputs.sides import InputSides, Rows
+from dbt.adapters.mvsink.inputs.position import InputSides, Rows
 from dbt.adapters.mvsink.local.rows import left_to_spark
 from dbt.adapters.mvsink.shard import StagedDirectory
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST

@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
 from dbt.adapters.mvsink.engine.predicates import Filter, OneOf, combined
 from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.incremental import Keys
-from dbt.adapters.mvsink.inputs.sides import InputSides
+from dbt.adapters.mvsink.inputs.position import InputSides
 from dbt.adapters.mvsink.local.difference import Fit, Stored, fit_of
 from dbt.adapters.mvsink.local.rows import fits_locally, found_in, has_key, left_to_spark, local_row_limit
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
