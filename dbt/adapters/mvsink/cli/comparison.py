@@ -48,53 +48,6 @@ def takes_detailed_exitcode(condition: str) -> Option:
     return click.option("--detailed-exitcode", is_flag=True, help=f"Exit code {DIFFERS} if {condition}.")
 
 
-@dataclass(frozen=True)
-class TargetsCompared:
-    """Two sides, their points, and what the comparison says."""
-
-    past_a: ShardHistory
-    past_b: ShardHistory
-    a: Point
-    b: Point
-    columns: Columns
-    key: ModelKey | None
-    diff: Diff
-
-    def values(self) -> dict[str, Any]:
-        """As JSON."""
-        diff, columns = self.diff, self.columns
-        return {
-            "model": self.past_b.name,
-            "a": _side(self.past_a, self.a, diff.rows_a),
-            "b": _side(self.past_b, self.b, diff.rows_b),
-            "key": list(self.key.columns) if self.key else None,
-            "key_source": self.key.source if self.key else None,
-            "differs": diff.differs,
-            "only_in_a": diff.only_in_a,
-            "only_in_b": diff.only_in_b,
-            "changed": diff.changed,
-            "repeated_keys": diff.repeated_keys,
-            "errors": diff.errors,
-            "changed_values": dict(diff.values),
-            "columns": {
-                "compared": [each.b for each in columns.compared],
-                "only_in_a": list(columns.only_in_a),
-                "only_in_b": list(columns.only_in_b),
-                "retyped": {name: list(types) for name, types in columns.retyped.items()},
-            },
-            "sample": [asdict(change) for change in diff.sample],
-        }
-
-
-def _side(past: ShardHistory, point: Point, rows: int) -> dict[str, Any]:
-    place = {
-        "target": past.target.name,
-        "relation": past.shard.relation,
-        "uri": masked(past.shard.uri),
-    }
-    return {**place, **point_values(point), "rows": rows}
-
-
 def compared_sides(
     pasts: tuple[ShardHistory, ShardHistory],
     points: tuple[Point, Point],
@@ -104,28 +57,61 @@ def compared_sides(
     sample: int,
     *,
     disjoint: bool = False,
-) -> TargetsCompared:
+) -> Values:
     """Two shards at two times. ``names``: of the key's columns; if empty, they are taken from
     ``manifest``, unless None. ``disjoint``: sides without a column in common are no error.
     """
     layouts = [pasts[0].layout()]
     layouts.append(layouts[0] if pasts[1] is pasts[0] else pasts[1].layout())
     a, b = (DiffSide(layout, point.time) for layout, point in zip(layouts, points, strict=True))
-    owner = pasts[1].shard.owner
+    owner, key = pasts[1].shard.owner, None
     with refused():
         columns = Columns.matched(a.layout.columns, b.layout.columns)
         if disjoint and not columns.compared:
-            return TargetsCompared(*pasts, *points, columns, None, replaced(query, a, b))
-        columns = Columns.of(a.layout.columns, b.layout.columns)
-        compared = [each.b for each in columns.compared]
-        key = ModelKey(columns.key(named_columns(names, compared)), "--key") if names else None
-        if key is None and manifest is not None and owner is not None:
-            usable = [each.b for each in columns.compared if "map<" not in each.type.text]
-            key = known_key(manifest, owner.unique_id, usable)
-        if key is not None:
-            key = ModelKey(columns.key(key.columns), key.source)
-        comparison = ShardComparison(a, b, columns, key.columns if key else ())
-        return TargetsCompared(*pasts, *points, columns, key, compare(query, comparison, sample))
+            diff = replaced(query, a, b)
+        else:
+            columns = Columns.of(a.layout.columns, b.layout.columns)
+            compared = [each.b for each in columns.compared]
+            key = ModelKey(columns.key(named_columns(names, compared)), "--key") if names else None
+            if key is None and manifest is not None and owner is not None:
+                usable = [each.b for each in columns.compared if "map<" not in each.type.text]
+                key = known_key(manifest, owner.unique_id, usable)
+            if key is not None:
+                key = ModelKey(columns.key(key.columns), key.source)
+            diff = compare(query, ShardComparison(a, b, columns, key.columns if key else ()), sample)
+    sides = zip("ab", pasts, points, (diff.rows_a, diff.rows_b), strict=True)
+    return {
+        "model": pasts[1].name,
+        **{side: _side(past, point, rows) for side, past, point, rows in sides},
+        "key": list(key.columns) if key else None,
+        "key_source": key.source if key else None,
+        **_diff_values(diff, columns),
+    }
+
+
+def _side(past: ShardHistory, point: Point, rows: int) -> Values:
+    uri = masked(past.shard.uri)
+    place = {"target": past.target.name, "relation": past.shard.relation, "uri": uri}
+    return {**place, **point_values(point), "rows": rows}
+
+
+def _diff_values(diff: Diff, columns: Columns) -> Values:
+    return {
+        "differs": diff.differs,
+        "only_in_a": diff.only_in_a,
+        "only_in_b": diff.only_in_b,
+        "changed": diff.changed,
+        "repeated_keys": diff.repeated_keys,
+        "errors": diff.errors,
+        "changed_values": dict(diff.values),
+        "columns": {
+            "compared": [each.b for each in columns.compared],
+            "only_in_a": list(columns.only_in_a),
+            "only_in_b": list(columns.only_in_b),
+            "retyped": {name: list(types) for name, types in columns.retyped.items()},
+        },
+        "sample": [asdict(change) for change in diff.sample],
+    }
 
 
 @dataclass(frozen=True)

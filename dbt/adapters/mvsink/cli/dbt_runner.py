@@ -139,6 +139,11 @@ class Dbt:
             raise DbtFailed("\n".join([*output.lines, *failed]))
         return output
 
+    def ask(self, macro: str, request: Any, manifest: Any, answers: int = 1) -> list[Any]:
+        """What a macro answers to a request, both as JSON: the last lines that it logs."""
+        output = self.operation(macro, {"request": json.dumps(request)}, manifest)
+        return [json.loads(line) for line in output.lines[-answers:]]
+
     def _invoke(
         self, command: Sequence[str], manifest: Any, listener: Callable[[Any], None] | None = None
     ) -> Any:
@@ -170,10 +175,8 @@ def through_dbt(dbt: Dbt, manifest: Any) -> Query:
     """Queries through dbt's connection, whatever it is. Raises `DbtFailed`."""
 
     def query(text: str, what: str) -> Sequence[Sequence[object]]:
-        request = json.dumps({"query": text, "what": what})
-        output = dbt.operation("mvsink_read", {"request": request}, manifest)
-        rows: list[list[object]] = json.loads(output.lines[-1])
-        return rows
+        [rows] = dbt.ask("mvsink_read", {"query": text, "what": what}, manifest)
+        return list(rows)
 
     return query
 

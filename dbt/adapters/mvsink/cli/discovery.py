@@ -296,11 +296,11 @@ def refused() -> Iterator[None]:
 POINTS_ARE_ARGUMENTS = {"ignore_unknown_options": True}
 
 
-def check_arguments(context: click.Context, arguments: Sequence[str | None]) -> None:
+def check_arguments(arguments: Sequence[str | None]) -> None:
     """Raises `click.NoSuchOption` for a misspelled option."""
     for argument in arguments:
         if argument and argument.startswith("-") and not argument[1:].isdigit():
-            raise click.NoSuchOption(argument, ctx=context)
+            raise click.NoSuchOption(argument, ctx=click.get_current_context())
 
 
 def point_values(point: Point) -> Mapping[str, Any]:

@@ -93,20 +93,15 @@ class Rehearsal:
                 continue
             pasts = _past(self.other, old), _past(mine, new)
             points = pasts[0].point(LATEST), pasts[1].point(LATEST)
-            difference = compared_sides(pasts, points, (), manifest, query, sample, disjoint=True).values()
+            difference = compared_sides(pasts, points, (), manifest, query, sample, disjoint=True)
             differences[each.unique_id] = difference
             requests.append(_request(each.unique_id, pasts[0], pasts[1], difference))
-        forecasts = dict(zip(differences, self._forecasts(requests, manifest), strict=True))
+        judged = self.dbt.ask("mvsink_judge", requests, manifest, len(requests)) if requests else []
+        forecasts = dict(zip(differences, judged, strict=True))
         return [
             Rehearsed(each, differences.get(each.unique_id), forecasts.get(each.unique_id, {}))
             for each in ran
         ]
-
-    def _forecasts(self, requests: Sequence[Mapping[str, Any]], manifest: Any) -> list[Mapping[str, Any]]:
-        if not requests:
-            return []
-        output = self.dbt.operation("mvsink_judge", {"request": json.dumps(requests)}, manifest)
-        return [json.loads(line) for line in output.lines[-len(requests) :]]
 
     def _place(self) -> tuple[str, str, str | None]:
         return self.dbt.project_dir, self.dbt.profiles_dir, self.dbt.profile

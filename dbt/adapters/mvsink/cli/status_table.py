@@ -115,8 +115,21 @@ def lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
             yield Line(f"  input {input_name(companion.relation)}", companion)
 
 
-def _of(text: Callable[[ShardStatus], str]) -> Callable[[Line], str]:
-    return lambda line: text(line.shard)
+def _column(
+    title: str,
+    text: Callable[[ShardStatus], str],
+    *,
+    optional: bool = False,
+    right: bool = False,
+    shrinks: bool = False,
+) -> TableColumn[Line]:
+    return TableColumn(title, lambda line: text(line.shard), optional, right, shrinks)
+
+
+def _count(
+    title: str, count: Callable[[ShardStatus], int | None], *, optional: bool = True
+) -> TableColumn[Line]:
+    return _column(title, lambda s: count_text(count(s)), optional=optional, right=True)
 
 
 def _owner(shard: ShardStatus) -> str:
@@ -160,58 +173,56 @@ def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
 
+SLO = _column("slo", _slo, optional=True)
+PENDING, ROWS = _count("pending", lambda s: s.pending_inputs), _count("rows", lambda s: s.rows)
+SIZE = _column("size", lambda s: bytes_text(s.bytes), right=True)
+
+
 def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
     return [
         TableColumn("model", lambda line: line.label),
-        *([TableColumn("owner", _of(_owner))] if all_owners else []),
-        TableColumn("state", _of(_condition), optional=True),
-        TableColumn("since", _of(lambda s: time_text(s.since or None))),
-        TableColumn("upper", _of(_upper)),
-        TableColumn("lag", _of(lambda s: duration_text(s.lag)), right=True),
-        TableColumn("slo", _of(_slo), optional=True),
-        TableColumn(
-            "last refresh", _of(lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000))
+        *([_column("owner", _owner)] if all_owners else []),
+        _column("state", _condition, optional=True),
+        _column("since", lambda s: time_text(s.since or None)),
+        _column("upper", _upper),
+        _column("lag", lambda s: duration_text(s.lag), right=True),
+        SLO,
+        _column("last refresh", lambda s: time_text(s.last_refresh and s.last_refresh // 1000 * 1000)),
+        _column("next refresh", _next),
+        PENDING,
+        ROWS,
+        _count("updates", lambda s: s.updates, optional=False),
+        _count("files", lambda s: s.files, optional=False),
+        SIZE,
+        _column(
+            "recent", lambda s: f"{s.recent_share:.1%}" if s.recent_share else "", optional=True, right=True
         ),
-        TableColumn("next refresh", _of(_next)),
-        TableColumn("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
-        TableColumn("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
-        TableColumn("updates", _of(lambda s: count_text(s.updates)), right=True),
-        TableColumn("files", _of(lambda s: count_text(s.files)), right=True),
-        TableColumn("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        TableColumn(
-            "recent",
-            _of(lambda s: f"{s.recent_share:.1%}" if s.recent_share else ""),
-            optional=True,
-            right=True,
-        ),
-        TableColumn("errors", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True),
-        TableColumn("paused", _of(_paused), optional=True),
-        TableColumn("holds", _of(_holds), optional=True),
-        TableColumn("generation", _of(lambda s: count_text(s.generation or None)), optional=True, right=True),
-        TableColumn("error", _of(lambda s: s.error or ""), optional=True),
+        _count("errors", lambda s: s.error_updates or None),
+        _column("paused", _paused, optional=True),
+        _column("holds", _holds, optional=True),
+        _count("generation", lambda s: s.generation or None),
+        _column("error", lambda s: s.error or "", optional=True),
     ]
 
 
 def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
     """What fits into one line of 120 characters; times are relative to ``now`` (ms)."""
+
+    def refreshed(shard: ShardStatus) -> str:
+        return "" if shard.last_refresh is None else ago_text(max(0, now - shard.last_refresh))
+
     return [
         TableColumn("model", lambda line: line.label, shrinks=True),
-        *([TableColumn("owner", _of(_owner), shrinks=True)] if all_owners else []),
-        TableColumn("state", _of(lambda s: _dropped(s, now)), optional=True),
-        TableColumn("computed", _of(lambda s: "" if s.lag is None else ago_text(s.lag))),
-        TableColumn("slo", _of(_slo), optional=True),
-        TableColumn(
-            "refreshed",
-            _of(lambda s: "" if s.last_refresh is None else ago_text(max(0, now - s.last_refresh))),
-            optional=True,
-        ),
-        TableColumn("next", _of(lambda s: _next_in(s, now))),
-        TableColumn("pending", _of(lambda s: count_text(s.pending_inputs)), optional=True, right=True),
-        TableColumn("rows", _of(lambda s: count_text(s.rows)), optional=True, right=True),
-        TableColumn("size", _of(lambda s: bytes_text(s.bytes)), right=True),
-        TableColumn(
-            "error updates", _of(lambda s: count_text(s.error_updates or None)), optional=True, right=True
-        ),
+        *([_column("owner", _owner, shrinks=True)] if all_owners else []),
+        _column("state", lambda s: _dropped(s, now), optional=True),
+        _column("computed", lambda s: "" if s.lag is None else ago_text(s.lag)),
+        SLO,
+        _column("refreshed", refreshed, optional=True),
+        _column("next", lambda s: _next_in(s, now)),
+        PENDING,
+        ROWS,
+        SIZE,
+        _count("error updates", lambda s: s.error_updates or None),
     ]
 
 

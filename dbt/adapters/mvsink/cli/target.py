@@ -113,11 +113,7 @@ def takes_dbt(command: Command) -> Command:
         options = (str(project_dir), str(profiles_dir), profile, target)
         return command(load_target(*options, vars), Dbt(*options, dict(vars or {})), **others)
 
-    return _with_options(with_dbt)  # type: ignore[no-any-return]
-
-
-def _with_options(command: Any) -> Any:
-    options = (params.project_dir, params.profiles_dir, params.profile, params.target, params.vars)
-    for option in reversed(options):
-        command = option(command)
-    return command
+    wrapped: Any = with_dbt
+    for option in (params.vars, params.target, params.profile, params.profiles_dir, params.project_dir):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]

@@ -47,9 +47,7 @@ BEFORE_NEWEST = "-1"
 @click.argument("model")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
-@click.pass_context
 def diff(
-    context: click.Context,
     target: Target,
     dbt: Dbt,
     model: str,
@@ -75,7 +73,7 @@ def diff(
     Exit code: 0; 1 if the contents could not be compared; 2 for wrong usage, such as a point that
     cannot be read, and with --detailed-exitcode if they differ.
     """
-    check_arguments(context, (model, a, b))
+    check_arguments((model, a, b))
     if keys and no_key:
         raise click.UsageError("--key and --no-key exclude each other")
     past_b = open_past(target, model)
@@ -85,12 +83,11 @@ def diff(
     with progress("comparing"):
         manifest = dbt.parsed()
         query = through_dbt(dbt, manifest)
-        compared = compared_sides((past_a, past_b), points, keys, None if no_key else manifest, query, sample)
-    values = compared.values()
+        values = compared_sides((past_a, past_b), points, keys, None if no_key else manifest, query, sample)
     output.json(values)
     output.text(*text_lines(values))
     output.markdown(markdown_lines(values))
-    context.exit(DIFFERS if detailed_exitcode and compared.diff.differs else 0)
+    click.get_current_context().exit(DIFFERS if detailed_exitcode and values["differs"] else 0)
 
 
 def _other(dbt: Dbt, against: str, past: ShardHistory, model: str) -> ShardHistory:

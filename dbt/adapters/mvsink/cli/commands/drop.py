@@ -104,9 +104,7 @@ def delete(target: Target, shard: DiscoveredShard) -> None:
 @takes_yes
 @takes_output
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-@click.pass_context
 def drop(
-    context: click.Context,
     target: Target,
     dbt: Dbt,
     models: tuple[str, ...],
@@ -149,7 +147,7 @@ def drop(
             output.text(f"deleted the files of {shard.relation}")
         warnings = _drop(dbt, fresh, manifest, output) if fresh else []
     output.json({"dry_run": dry_run, "shards": answers, "warnings": warnings})
-    context.exit(FAILED if warnings else 0)
+    click.get_current_context().exit(FAILED if warnings else 0)
 
 
 def _remaining(shard: DiscoveredShard, now: int, output: Printer) -> dict[str, Any]:

@@ -92,9 +92,7 @@ def _outlook(values: Values, failing: str) -> str:
     "--rules", "show_rules", is_flag=True, help="For each part of the query, which rows a change computes."
 )
 @takes_output
-@click.pass_context
 def explain(
-    context: click.Context,
     target: Target,
     dbt: Dbt,
     models: Any,
@@ -123,4 +121,4 @@ def explain(
         output.text(*explained_lines(each, with_rules=show_rules))
     if not answers:
         output.text("no self_correcting_mv is selected")
-    context.exit(1 if any(each["error"] for each in answers) else 0)
+    click.get_current_context().exit(1 if any(each["error"] for each in answers) else 0)

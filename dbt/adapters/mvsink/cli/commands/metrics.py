@@ -19,55 +19,44 @@ from dbt.adapters.mvsink.shard_sql.properties import Verdict
 
 @dataclass(frozen=True)
 class Gauge:
-    """A figure of every shard; ``name`` ends in ``unit`` if it has one."""
+    """A figure of every shard; a ``name`` with a unit ends in it."""
 
     name: str
     help: str
     value: Callable[[ShardStatus], float | None]
-    unit: str = ""
+
+    @property
+    def unit(self) -> str:
+        last = self.name.rsplit("_", 1)[-1]
+        return last if last in ("seconds", "bytes") else ""
 
 
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
+def _seconds(name: str, help: str, milliseconds: Callable[[ShardStatus], int | None]) -> Gauge:
+    def seconds(shard: ShardStatus) -> float | None:
+        value = milliseconds(shard)
+        return None if value is None else value / 1000
+
+    return Gauge(name, help, seconds)
 
 
 def _is_readable(shard: ShardStatus) -> int:
     return int(shard.condition in (Condition.READABLE, Condition.FINAL))
 
 
+LAST, NEXT = "last_refresh_timestamp_seconds", "next_refresh_timestamp_seconds"
 GAUGES = (
     Gauge("readable", "1 if the shard has contents and can be read, else 0.", _is_readable),
-    Gauge("lag_seconds", "How long ago the contents were computed.", lambda s: _seconds(s.lag), "seconds"),
-    Gauge(
-        "last_refresh_timestamp_seconds",
-        "When the newest run that advanced the shard committed.",
-        lambda s: _seconds(s.last_refresh),
-        "seconds",
-    ),
-    Gauge("run_seconds", "How long that run took.", lambda s: s.run_seconds, "seconds"),
-    Gauge(
-        "next_refresh_timestamp_seconds",
-        "The next refresh of a shard with a schedule.",
-        lambda s: _seconds(s.next_refresh),
-        "seconds",
-    ),
-    Gauge(
-        "warn_after_seconds",
-        "The age after which contents are a warning.",
-        lambda s: _seconds(s.warn_after),
-        "seconds",
-    ),
-    Gauge(
-        "error_after_seconds",
-        "The age after which contents are an error.",
-        lambda s: _seconds(s.error_after),
-        "seconds",
-    ),
+    _seconds("lag_seconds", "How long ago the contents were computed.", lambda s: s.lag),
+    _seconds(LAST, "When the newest run that advanced the shard committed.", lambda s: s.last_refresh),
+    Gauge("run_seconds", "How long that run took.", lambda s: s.run_seconds),
+    _seconds(NEXT, "The next refresh of a shard with a schedule.", lambda s: s.next_refresh),
+    _seconds("warn_after_seconds", "The age after which contents are a warning.", lambda s: s.warn_after),
+    _seconds("error_after_seconds", "The age after which contents are an error.", lambda s: s.error_after),
     Gauge("rows", "Rows at the newest time, if the files' statistics determine them.", lambda s: s.rows),
     Gauge("updates", "Update records in the live files.", lambda s: s.updates),
     Gauge("error_updates", "Update records that are errors.", lambda s: s.error_updates),
     Gauge("files", "Live files.", lambda s: s.files),
-    Gauge("size_bytes", "Size of the live files.", lambda s: s.bytes, "bytes"),
+    Gauge("size_bytes", "Size of the live files.", lambda s: s.bytes),
     Gauge("pending_times", "Times of its input that a task has not processed.", lambda s: s.pending_inputs),
     Gauge("generation", "How often the contents have been replaced as a whole.", lambda s: s.generation),
 )
@@ -130,8 +119,7 @@ def _number(value: float) -> str:
 @takes_target
 @status.takes_all
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
-@click.pass_context
-def metrics(context: click.Context, target: Target, models: tuple[str, ...], all_owners: bool) -> None:
+def metrics(target: Target, models: tuple[str, ...], all_owners: bool) -> None:
     """The figures of every shard as OpenMetrics text, for Prometheus and other collectors.
 
     All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or
@@ -146,4 +134,4 @@ def metrics(context: click.Context, target: Target, models: tuple[str, ...], all
         if shard.error:
             click.echo(f"{shard.relation}: {shard.error}", err=True)
     if any(shard.error for shard in shards):
-        context.exit(1)
+        click.get_current_context().exit(1)

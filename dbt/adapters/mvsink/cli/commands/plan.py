@@ -266,9 +266,7 @@ def sample_lines(plan: ModelPlan) -> Iterator[str]:
 @takes_comparison_output
 @takes_sample("How many changed rows to show per model.")
 @takes_detailed_exitcode("something would change")
-@click.pass_context
 def plan(
-    context: click.Context,
     target: Target,
     dbt: Dbt,
     select: Any,
@@ -297,7 +295,7 @@ def plan(
     plans = _read_only(dbt, selection) if against is None else _against(dbt, target, against, selection)
     plans.sort(key=lambda each: each.model)
     _print(plans, target, against, output)
-    context.exit(exit_code(plans, detailed_exitcode))
+    click.get_current_context().exit(exit_code(plans, detailed_exitcode))
 
 
 def _read_only(dbt: Dbt, selection: Selection) -> list[ModelPlan]:

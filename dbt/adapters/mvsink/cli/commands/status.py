@@ -291,9 +291,7 @@ def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]
 )
 @takes_output
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
-@click.pass_context
 def status(
-    context: click.Context,
     target: Target,
     models: tuple[str, ...],
     all_owners: bool,
@@ -332,4 +330,4 @@ def status(
         output.text(*(f"{line.label.strip()}: {line.shard.error}" for line in shown if line.shard.error))
     stale = only_slo and any(shard.slo is Verdict.ERROR for shard in answers)
     if stale or any(line.shard.error for line in lines(answers)):
-        context.exit(1)
+        click.get_current_context().exit(1)

@@ -6,7 +6,6 @@ commits in between, nothing is written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -150,9 +149,7 @@ def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> Iterator[str
 @takes_output
 @click.argument("model")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.pass_context
 def undo(
-    context: click.Context,
     target: Target,
     dbt: Dbt,
     model: str,
@@ -172,7 +169,7 @@ def undo(
 
     Exit code: 0; 1 if it is refused, cannot be done, or the answer is no; 2 for wrong usage.
     """
-    check_arguments(context, (model, *runs))
+    check_arguments((model, *runs))
     output.check_can_ask(yes or dry_run, "--yes or --dry-run")
     undoing = _begin(open_past(target, model), runs, since, reason, accept, dbt)
     answer = undoing.ask(dry_run=True)
@@ -185,7 +182,7 @@ def undo(
     changed = not (dry_run or answer.nothing or answer.refused)
     done = f"undone by {who()} at {time_text(answer.time)}; {answer.relation} is paused"
     output.text(done if changed else "nothing was changed")
-    context.exit(FAILED if answer.refused else 0)
+    click.get_current_context().exit(FAILED if answer.refused else 0)
 
 
 @dataclass(frozen=True)
@@ -203,10 +200,9 @@ class Undoing:
         """Raises `DbtFailed`."""
         if not self.request["intervals"]:
             return self.answer
-        request = json.dumps({**self.request, "dry_run": dry_run})
         with progress("computing what it changes" if dry_run else "undoing"):
-            output = self.dbt.operation("mvsink_undo", {"request": request}, self.manifest)
-        done = json.loads(output.lines[-1])
+            request = {**self.request, "dry_run": dry_run}
+            [done] = self.dbt.ask("mvsink_undo", request, self.manifest)
         counts = done["counts"]
         return replace(
             self.answer,

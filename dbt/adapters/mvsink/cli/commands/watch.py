@@ -178,9 +178,8 @@ class Watch:
 
     def _places(self, queries: Iterable[str]) -> list[Mapping[str, Any]]:
         """Through dbt's connection, what each query reads, in order. Raises `DbtFailed`."""
-        request = {"request": json.dumps(list(queries))}
-        output = self.dbt.operation("mvsink_places", request, copy.deepcopy(self.manifest))
-        return [json.loads(line) for line in output.lines]
+        request = list(queries)
+        return self.dbt.ask("mvsink_places", request, copy.deepcopy(self.manifest), len(request))
 
     def _waiting(self, ran: RunResult, inputs: ProbedPlaces) -> ProbedPlaces:
         """``inputs``, of which a task that waits for its references does not tell all."""
