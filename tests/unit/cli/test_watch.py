@@ -215,13 +215,14 @@ def test_what_a_server_says_of_the_inputs(monkeypatch, capsys, answer, places, u
     own, fine = {"shards": [OWN], "others": False}, {"shards": [OTHER], "others": False}
     requests = []
 
-    def operation(macro, arguments, manifest):
+    def operation(self, macro, arguments, manifest):
         requests.append(json.loads(arguments["request"]))
         return MacroOutput([json.dumps(each) for each in (own, answer, own, fine)])
 
     nodes = {name: SimpleNamespace(config={}) for name in ("model.shop.a", "model.shop.b")}
     manifest = SimpleNamespace(nodes=nodes)
-    watch = command.Watch(SimpleNamespace(operation=operation), manifest, Prober("/shards"), scheduler)
+    monkeypatch.setattr(Dbt, "operation", operation)
+    watch = command.Watch(Dbt("", ""), manifest, Prober("/shards"), scheduler)
     watch._learn([ran("a"), ran("b")])
     failed = "error" in answer
     assert known == {
@@ -246,7 +247,8 @@ def test_a_server_that_does_not_answer(monkeypatch, capsys):
 
     known = {}
     scheduler = SimpleNamespace(learned=lambda name, inputs, now, own: known.update({name: (inputs, own)}))
-    watch = command.Watch(SimpleNamespace(operation=operation), None, Prober("/shards"), scheduler)
+    monkeypatch.setattr(Dbt, "operation", operation)
+    watch = command.Watch(Dbt("", ""), None, Prober("/shards"), scheduler)
     watch._learn([ran("a"), ran("b")])
     assert known == {f"model.shop.{name}": (ProbedPlaces(untrackable=True), None) for name in "ab"}
     assert (

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from dbt.adapters.mvsink.history import points
-from dbt.adapters.mvsink.history.errors import (
+from dbt.adapters.mvsink.history.points import (
     AmbiguousRun,
     EarlierGeneration,
     NotAPoint,

@@ -22,8 +22,7 @@ from rich.console import Console
 
 from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.engine import DataflowError
-from dbt.adapters.mvsink.history.errors import InvalidPoint
-from dbt.adapters.mvsink.history.points import Point, resolve
+from dbt.adapters.mvsink.history.points import InvalidPoint, Point, resolve
 from dbt.adapters.mvsink.history.shard_diff import InvalidKey
 from dbt.adapters.mvsink.inputs.version_binding import INPUTS
 from dbt.adapters.mvsink.masking import masked
@@ -83,6 +82,12 @@ class DiscoveredShard:
     def model(self) -> str:
         """The name of its model; the relation's name if the model is not known."""
         return self.owner.model if self.owner else self.relation
+
+    @property
+    def argument(self) -> dict[str, str]:
+        """What macros take for it."""
+        schema, _, identifier = self.relation.rpartition(".")  # a schema may be `catalog.schema`
+        return {"schema": schema, "identifier": identifier, "uri": self.uri}
 
     @property
     def place(self) -> dict[str, str]:

@@ -186,13 +186,10 @@ def _request(
     unique_id: str, old: ShardHistory, new: ShardHistory, difference: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """What `mvsink_judge` is to judge."""
-    schema, _, identifier = old.shard.relation.rpartition(".")
     changed = difference["changed"]
     return {
         "unique_id": unique_id,
-        "schema": schema,
-        "identifier": identifier,
-        "uri": old.shard.uri,
+        **old.shard.argument,
         "columns": {column.name: column.type.text for column in shard_columns(new.state.schema)},
         "change": {
             "before": difference["a"]["rows"],

@@ -50,13 +50,6 @@ def consequences(
     return lines
 
 
-def as_argument(shard: DiscoveredShard) -> dict[str, str]:
-    """The shard as an argument of the macro `mvsink_drop`."""
-    schema, _, identifier = shard.relation.rpartition(".")  # a schema may be `catalog.schema`
-    shard_id = str(shard.state.shard_id) if shard.state else ""
-    return {"schema": schema, "identifier": identifier, "uri": shard.uri, "shard_id": shard_id}
-
-
 def dropped_at(shard: DiscoveredShard) -> int | None:
     """When it was dropped (ms); None if it was not, or if it cannot be read."""
     return shard.state.dropped if shard.state else None
@@ -171,7 +164,9 @@ def _question(fresh: int, old: int) -> str:
 
 def _drop(dbt: Dbt, shards: Sequence[DiscoveredShard], manifest: Any, output: Printer) -> list[str]:
     """The warnings: what could not be dropped, or marked dropped."""
-    done = dbt.operation("mvsink_drop", {"shards": [as_argument(shard) for shard in shards]}, manifest)
+    ids = [str(shard.state.shard_id) if shard.state else "" for shard in shards]
+    listed = [{**shard.argument, "shard_id": id} for shard, id in zip(shards, ids, strict=True)]
+    done = dbt.operation("mvsink_drop", {"shards": listed}, manifest)
     output.text(*done.lines)
     warnings = [masked(warning) for warning in done.warnings]
     for warning in warnings:

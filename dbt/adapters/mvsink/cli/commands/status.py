@@ -9,7 +9,7 @@ if all diffs in a file are known to be equal, for every file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,25 +67,16 @@ def clock() -> int:
     return wall_clock.now_ms()
 
 
-def statuses(
-    shards: Sequence[DiscoveredShard], everything: Sequence[DiscoveredShard], now: int
-) -> list[ShardStatus]:
-    """The status of ``shards`` and their inputs at ``now`` (ms); ``everything`` may hold them."""
-    read = [(shard, shard.state) for shard in _with_inputs(everything) if shard.state is not None]
-    known = Known(
-        {str(state.shard_id): shard.model for shard, state in read},
-        {shard.uri: state for shard, state in read},
-    )
-
-    return in_parallel(partial(status_of, known=known, now=now), shards)
-
-
 def read_statuses(target: Target, models: Sequence[str], all_owners: bool, now: int) -> list[ShardStatus]:
     """The status of the shards that `choose` selects, at ``now`` (ms). It has `choose`'s errors."""
     everything = find_shards(target)
     shards = choose(everything, target, models, all_owners)
+    every = [each for shard in everything for each in (shard, *shard.inputs)]
+    read = [(each, each.state) for each in every if each.state is not None]
+    names = {str(state.shard_id): each.model for each, state in read}
+    known = Known(names, {each.uri: state for each, state in read})
     with progress(f"reading {len(shards)} logs"):
-        return statuses(shards, everything, now)
+        return in_parallel(partial(status_of, known=known, now=now), shards)
 
 
 def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
@@ -267,12 +258,6 @@ def _total(counts: Sequence[int | None]) -> int | None:
 
 
 takes_all = click.option("--all", "all_owners", is_flag=True, help="The shards of all projects and targets.")
-
-
-def _with_inputs(shards: Sequence[DiscoveredShard]) -> Iterator[DiscoveredShard]:
-    for shard in shards:
-        yield shard
-        yield from shard.inputs
 
 
 @click.command()

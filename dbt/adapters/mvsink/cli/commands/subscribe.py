@@ -27,8 +27,7 @@ from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.cli.update_formats import FORMATS, FeedColumnsChanged, UpdateWriter
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import DataflowError
-from dbt.adapters.mvsink.history.errors import InvalidPoint
-from dbt.adapters.mvsink.history.points import LATEST, find_run, resolve
+from dbt.adapters.mvsink.history.points import LATEST, InvalidPoint, find_run, resolve
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import (
     Ahead,

@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.cli.discovery import (
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.history.points import APPEND, Run, find_run, runs_of
+from dbt.adapters.mvsink.history.points import APPEND, Run, both_ways, find_run, runs_of
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard_sql import NotReadable
 from dbt.adapters.mvsink.shard_sql.as_of import check_changes
@@ -88,15 +88,11 @@ def intervals_of(past: ShardHistory, runs: Sequence[Run], since: bool) -> list[t
                 check_changes(past.state, lower, upper)
             except NotReadable as error:
                 raise click.ClickException(
-                    f"{past.shard.relation}: the changes of [{_both(lower)}, {_both(upper)}) are no longer known exactly: history begins at "
-                    f"{_both(past.state.since.stored())}, and what came before is merged into it. `retain_history` keeps more from the next "
+                    f"{past.shard.relation}: the changes of [{both_ways(lower)}, {both_ways(upper)}) are no longer known exactly: history begins at "
+                    f"{both_ways(past.state.since.stored())}, and what came before is merged into it. `retain_history` keeps more from the next "
                     "run on"
                 ) from error
     return bounds
-
-
-def _both(time: int) -> str:
-    return f"{iso(time)} ({time})"
 
 
 def later_removals(past: ShardHistory, runs: Sequence[Run], since: bool) -> list[Run]:
@@ -233,14 +229,11 @@ def _begin(
     intervals, later = intervals_of(past, runs, since), later_removals(past, runs, since)
     with progress("reading the project"):
         manifest = dbt.parsed()
-    schema, _, identifier = shard.relation.rpartition(".")
     why = f": {' '.join(reason.split())}" if reason.strip() else ""
     undone = ", ".join(run.words for run in runs)
     request = {
-        "schema": schema,
-        "identifier": identifier,
+        **shard.argument,
         "unique_id": shard.owner.unique_id if shard.owner else "",
-        "uri": shard.uri,
         "intervals": intervals,
         "reason": f"undo of {'everything since ' if since else ''}run {undone}{why}",
         "by": who(),
