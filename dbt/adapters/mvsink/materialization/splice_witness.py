@@ -8,8 +8,8 @@ stored, the same replacement is made with the relations themselves:
     select o.id, `customers`.name
     from (shop.orders) o join (shop.customers) as `customers` using (customer)
 
-Spark must analyze both to one plan. Nothing is run. The same holds for the statements of a task, whose
-relations are replaced for each time of its input.
+Spark must analyze both to one plan. Nothing is run. The same holds for the statements of a task,
+whose relations are replaced for each time of its input.
 """
 
 from __future__ import annotations
