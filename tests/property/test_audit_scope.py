@@ -13,8 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dbt.adapters.mvsink.materialization.audit_scope import scope_of
-from dbt.adapters.mvsink.materialization.audits import CompiledTest
+from dbt.adapters.mvsink.materialization.audits import CompiledTest, scope_of
 from dbt.adapters.mvsink.sink import AuditScope, Gate, GateFailed
 from tests.support.session_engine import Model
 from tests.unit.user_sql.test_deciding_rows import accepted, not_null, relationship, unique

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
-from dbt.adapters.mvsink.continual_task.task_input import TaskInput
+from dbt.adapters.mvsink.continual_task.task_input import TaskHolds, TaskInput
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
 from dbt.adapters.mvsink.shard.storage import is_part
 from dbt.adapters.mvsink.shard_sql import OnError

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.audit_scope import narrowed, scope_of
-from dbt.adapters.mvsink.materialization.audits import CompiledTest
+from dbt.adapters.mvsink.materialization.audits import CompiledTest, narrowed, scope_of
 from dbt.adapters.mvsink.materialization.run_notes import gate_notes, gate_properties
 from dbt.adapters.mvsink.sink import Audit, AuditScope, Learned
 from tests.support.engines import ScriptedEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.exceptions import InvalidName
-from dbt.adapters.mvsink.materialization.names import check_names
+from dbt.adapters.mvsink.materialization.run import check_names
 
 BAD = [
     "",

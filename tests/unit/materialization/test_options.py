@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence
-from dbt.adapters.mvsink.materialization.options import spelling
+from dbt.adapters.mvsink.materialization.options import kinds
 from dbt.adapters.mvsink.materialization.options.gate_options import AuditConfig
 from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
@@ -205,7 +205,7 @@ def test_no_config_of_dbt_is_taken_for_a_misspelled_one_of_ours():
 
 
 def test_the_examples_in_the_docstrings():
-    done = doctest.testmod(spelling)
+    done = doctest.testmod(kinds)
     assert done.failed == 0 and done.attempted > 0
 
 

@@ -23,12 +23,10 @@ from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
 from dbt.adapters.mvsink.materialization import run as phases
-from dbt.adapters.mvsink.materialization.audit_scope import narrowed
-from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
+from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled, narrowed
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS, translate, translated
 from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
-from dbt.adapters.mvsink.materialization.names import check_names
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import (
@@ -40,7 +38,7 @@ from dbt.adapters.mvsink.materialization.orphans import (
 )
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
-from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published
+from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published, check_names
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count

@@ -29,9 +29,8 @@ full. If every output row comes from one row of the input, all pending times can
   errors of a task are raised here
 - `columns`: the output's columns, and whether the statements fit them
 - `bind`, `row_deltas`, `carry_time`: from the values to SQL; `row_mapping`: the same for views
-- `task_driver`: the loop over pending times, with `task_input`, `task_holds`, `reference_times` and
-  `commits`; `effects`: runs the statements of one time. Only these run anything
-- `unit_query`: the whole task over one change as one query, for unit tests
+- `task_driver`: the loop over pending times, with `task_input` and `commits`
+- `effects`: runs the statements of one time; for unit tests, the whole task as one query
 
 Invariants: a delta reads nothing but its bindings; nothing is written before every statement has
 been parsed and analysed; the planning half imports neither dbt's core nor Spark.

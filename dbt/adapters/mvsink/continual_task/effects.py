@@ -31,8 +31,9 @@ from dbt.adapters.mvsink.shard import Batch
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.as_of import nulls, times_of
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, updates_apart
-from dbt.adapters.mvsink.shard_sql.layout import with_batch
+from dbt.adapters.mvsink.shard_sql.layout import live_errors, with_batch
 from dbt.adapters.mvsink.shard_sql.stager import Stager
+from dbt.adapters.mvsink.user_sql.splice import with_ctes
 
 log = logging.getLogger("mvsink.task")
 INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
@@ -314,3 +315,49 @@ def _ctes(change: TaskChange, deletes: bool) -> str:
 
 def _only_insert(group: Sequence[AnyStatement]) -> bool:
     return all(isinstance(statement, Insert) for statement in group)
+
+
+def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: int) -> str:
+    """Updates at ``time`` (ms) that take the task's own errors back; empty if there can be none.
+
+    Errors of the input are in the output too, and are retracted with the input's: only those that
+    the output has beyond the input's are taken back.
+
+    ``inputs`` is the input as updates, as of the last time that the task has processed, with
+    `_mv_error` and `_mv_diff`.
+    """
+    live = live_errors(output)
+    if not live:
+        return ""
+    inherited = f"select {ERROR} m, -{DIFF} n from (\n{inputs}\n) where {ERROR} is not null"
+    both = sql.union_all([f"select m, n from (\n{live}\n)", inherited])
+    own = f"select m, sum(n) n from (\n{both}\n) group by m having sum(n) > 0"
+    return f"select {nulls(columns)}, {sql.bigint(time)} {TIME}, -n {DIFF}, m {ERROR}, cast(null as bigint) {HASH} from (\n{own}\n)"
+
+
+def output_after(
+    program: Program, columns: Sequence[Column], inputs: Sequence[Column], change: str, before: str | None
+) -> str:
+    """The rows of the output, as SQL, after the change of the input at one time, without writing.
+
+    ``_mv_0`` is the output so far, ``_mv_1`` that with the delta of statement 0, and so on: each
+    delta reads a CTE, so the text grows only with the number of statements.
+
+    ``columns`` are the output's, ``inputs`` the input's. ``change`` has these and `_mv_diff`;
+    ``before`` the rows of the output so far; None: no rows. Both may name the task's CTEs.
+    """
+    items = sql.columns(column.name for column in columns)
+    net_change = net(inputs, [], change, "<> 0")
+    inserted = repeated(inputs, net_change, f"{DIFF} > 0", DIFF)
+    deleted = repeated(inputs, net_change, f"{DIFF} < 0", f"-{DIFF}")
+    rows = f"select {nulls(columns)} where false" if before is None else before
+    so_far = f"select {items}, 1L {DIFF} from {sql.subquery(rows, '_mv_before')}"
+    named = [f"_mv_0 as (\n{with_ctes(program.ctes, so_far)}\n)"]
+    for number, statement in enumerate(program.statements):
+        contents = f"select {items}, {DIFF} from _mv_{number}"
+        bindings = bind.StatementBindings(inserted, repeated(columns, contents, "true", DIFF), deleted)
+        delta = bind.delta(program, statement, columns, contents, bindings)
+        both = sql.union_all([contents, f"select {items}, {DIFF} from {sql.subquery(delta, '_mv_delta')}"])
+        named.append(f"_mv_{number + 1} as (\n{net(columns, [], both, '> 0')}\n)")
+    after = repeated(columns, f"select {items}, {DIFF} from _mv_{len(program.statements)}", "true", DIFF)
+    return f"with {', '.join(named)}\n{after}"

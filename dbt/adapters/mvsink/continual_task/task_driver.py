@@ -25,14 +25,12 @@ from dbt.adapters.mvsink.continual_task.effects import (
     change_of,
     recreation_of,
     repeated,
+    retractions,
     snapshot_of,
 )
 from dbt.adapters.mvsink.continual_task.errors import ReferenceFails, StatementFailed
-from dbt.adapters.mvsink.continual_task.recorded import retractions
-from dbt.adapters.mvsink.continual_task.reference_times import Broken, ReferenceTimes
 from dbt.adapters.mvsink.continual_task.statements import Insert
-from dbt.adapters.mvsink.continual_task.task_holds import TaskHolds
-from dbt.adapters.mvsink.continual_task.task_input import TaskInput
+from dbt.adapters.mvsink.continual_task.task_input import Broken, ReferenceTimes, TaskHolds, TaskInput
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, arrow_schema, shard_columns

@@ -1,18 +1,26 @@
-"""The input as a task sees it: where the task starts, its pending times, and how far they reach.
+"""What a task reads, over time: where it starts in its input, the pending times and how far they
+reach, the history that it holds, and when its references are read.
 
 The output's commits keep the progress on the input: the newest time processed, and the generation
-of the input at that time.
+of the input at that time. The task holds the history that it still needs, of its input and of
+references of its own project, before it reads it for the first time, and releases it only after the
+commit that made it superfluous.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from dbt.adapters.mvsink.continual_task.task_request import TaskRequest
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.continual_task.task_request import Late, TaskRequest
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine.timing import Stopwatch
-from dbt.adapters.mvsink.inputs import Input, PendingTime
+from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
 from dbt.adapters.mvsink.shard import Antichain, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
+from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
 NO_TIME = Antichain.of(0)
 
@@ -92,3 +100,130 @@ class TaskInput:
         with self.watch("pending"):
             pending = self.source.pending(lower, upper)
         return [each for each in pending if each.concerns(deletes=self.deletes)]
+
+
+log = logging.getLogger("mvsink.task")
+
+
+@dataclass
+class TaskHolds:
+    """The holder is the output's shard id. ``references``: those on which the task keeps a hold."""
+
+    model: str
+    handle: WriteHandle
+    input: TaskInput
+    references: Mapping[str, ShardInput]
+
+    @property
+    def _holder(self) -> str:
+        return str(self.handle.shard_id)
+
+    def follow(self) -> ShardState:
+        """Move the holds to what the times from the upper on need; the output's newest version."""
+        while True:
+            state = self.handle.state()
+            failpoints.reach("looked")
+            try:
+                self._follow(state)
+                return state
+            except HistoryGone:
+                if self.handle.state().upper == state.upper:
+                    raise
+
+    def _follow(self, state: ShardState) -> None:
+        # dropped while this run went on: `mvsink drop` has released the holds, or is about to
+        if state.dropped is not None:
+            return
+        if state.upper.is_empty():
+            self._release()
+        elif not state.readable:
+            self.take(state.upper.stored())
+        elif not self.input.recreated:
+            self.take(state.upper.stored() - 1)
+
+    def take(self, time: int, *, forward: bool = True) -> None:
+        """Hold from ``time`` (ms) on. Unless ``forward``, an earlier hold stays where it is."""
+        self.input.source.hold(self._holder, time, forward=forward)
+        for reference in self.references.values():
+            newest = max(reference.frontier().stored() - 1, 0)
+            try:
+                reference.hold(self._holder, min(time, newest), forward=forward)
+            except HistoryGone as gone:  # it began after that time, or had no hold: reading it decides
+                log.debug("%s: %s", self.model, gone)
+
+    def _release(self) -> None:
+        for source in (self.input.source, *self.references.values()):
+            source.release(self._holder)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A reference that fails its readers as of ``time`` (ms), with the ``message`` of its error.
+    ``healed``: it has no error at its newest time. ``late``: it was read at that time.
+    """
+
+    name: str
+    time: int
+    message: str
+    healed: bool
+    late: bool
+
+    @property
+    def words(self) -> str:
+        """What is wrong, as a clause."""
+        return f"the reference {self.name} holds a recorded error as of {iso(self.time)} ({self.time}): {self.message}"
+
+
+@dataclass
+class ReferenceTimes:
+    """The times at which references are read.
+
+    ``views``: queries of views that statements read, over ``references``, by the views' names.
+    ``wait``: a late reference is waited for, rather than read at its newest time. ``late``: those
+    that were late in this run, by name.
+    """
+
+    references: Mapping[str, ShardInput]
+    wait: bool
+    views: Mapping[str, str] = field(default_factory=dict)
+    late: dict[str, Late] = field(default_factory=dict)
+
+    def waits_at(self, time: int) -> list[Late]:
+        """The references to wait for at ``time`` (ms)."""
+        if not self.wait:
+            return []
+        frontiers = {name: reference.frontier() for name, reference in self.references.items()}
+        waits = {
+            name: Late(name, time, frontier.stored(), waits=True)
+            for name, frontier in frontiers.items()
+            if not Antichain.of(time).less_than(frontier)
+        }
+        self.late |= waits
+        return list(waits.values())
+
+    def contents(self, time: int) -> dict[str, str]:
+        """The references' rows for a change at ``time`` (ms), as SQL, by name."""
+        shards = {name: each.contents(self._read_at(name, time)) for name, each in self.references.items()}
+        views = {name: replace_relations(query, dict(shards)) for name, query in self.views.items()}
+        return {**shards, **views}
+
+    def broken(self, time: int) -> Broken | None:
+        """The first reference that holds an error for a change at ``time`` (ms)."""
+        for name, reference in self.references.items():
+            at = self._read_at(name, time)
+            errors = reference.errors(at)
+            if errors:
+                newest = reference.frontier().stored() - 1
+                healed = at != newest and not reference.errors(newest)
+                return Broken(name, at, errors[0], healed, late=at < time)
+        return None
+
+    def _read_at(self, name: str, time: int) -> int:
+        """``time``, or the reference's newest time before it."""
+        frontier = self.references[name].frontier()
+        if Antichain.of(time).less_than(frontier):
+            return time
+        if frontier == NO_TIME:
+            raise NotRefreshed(name)
+        self.late[name] = Late(name, frontier.stored() - 1, frontier.stored(), waits=False)
+        return frontier.stored() - 1

@@ -1,4 +1,4 @@
-"""A model's enforced contract: which constraints become assertions of the sink, and errors."""
+"""Conditions on every row of a model, from its configs and its enforced contract."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Column
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.sink import Assertion, not_null
 
 MAINTAINED = ("self_correcting_mv", "continual_task")
@@ -91,3 +93,14 @@ def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any],
 
 def _kind(constraint: Mapping[str, Any]) -> str:
     return str(getattr(constraint["type"], "value", constraint["type"]))
+
+
+def assertions(context: RunContext) -> tuple[Assertion, ...]:
+    """`assert_not_null` and the contract's `not_null` and `check` constraints.
+
+    Without `on_error` the former records a violation, the latter fail the run.
+    """
+    on_error = context.options.on_error
+    names = context.options.assert_not_null
+    asserted = [not_null(name, fails=on_error is OnError.FAIL) for name in names]
+    return (*asserted, *contract_assertions(context.node, fails=on_error is not OnError.RECORD))

@@ -24,8 +24,8 @@ from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
 from dbt.adapters.mvsink.inputs.reference import References, Refresh, TableVersions
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.materialization import witness
-from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.contracts import assertions
 from dbt.adapters.mvsink.materialization.kept_sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
 from dbt.adapters.mvsink.materialization.query_change import QueryChange

@@ -18,9 +18,8 @@ from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
 from dbt.adapters.mvsink.incremental import NotIncremental
 from dbt.adapters.mvsink.inputs.reads import reads_and_columns
 from dbt.adapters.mvsink.inputs.reference import References
-from dbt.adapters.mvsink.materialization.assertions import assertions
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.contracts import unenforced_constraints
+from dbt.adapters.mvsink.materialization.contracts import assertions, unenforced_constraints
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import (
     InputEvidence,

@@ -1,4 +1,9 @@
-"""Which models prove in this run that the changes of their queries are read right (`sink.trust`).
+"""What verifications compare with, and which models prove in this run that the changes of their
+queries are read right (`sink.trust`).
+
+A verification evaluates the model's query as its author wrote it, where that reads what a run
+reads: it proves what this adapter made of it, from the relations that were replaced to the views'
+texts.
 
 Another number of the rules makes every model's reading a new one. A run in which all of them
 evaluated their queries would take far longer than the last, so a tenth of them do; the others
@@ -12,11 +17,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.inputs.position import shard_position
+from dbt.adapters.mvsink.inputs.reference import Reference, References, newest_version
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.own_text import CompiledText
+from dbt.adapters.mvsink.materialization.publish import fingerprint
 from dbt.adapters.mvsink.per_invocation import PerInvocation
-from dbt.adapters.mvsink.sink import Independent, Proving
+from dbt.adapters.mvsink.shard import ShardError, files_number
+from dbt.adapters.mvsink.shard_sql.published_view import read_published
+from dbt.adapters.mvsink.sink import Independent, Proving, ReadsLater
+from dbt.adapters.mvsink.user_sql.marks import query_at
 
 SHARE = 10  # one of so many models
 
@@ -60,3 +70,44 @@ def _views(manifest: Any) -> int:
     """How many views are maintained."""
     nodes = manifest.nodes.values()
     return sum(node.config.materialized == "self_correcting_mv" for node in nodes)
+
+
+@dataclass(frozen=True)
+class CompiledText:
+    """See `sink.OwnText`. ``references``: what the run reads in place of what the text names."""
+
+    context: RunContext
+    references: References
+
+    def at(self, time: int) -> str:
+        """See `sink.OwnText`."""
+        self.check(time)
+        return query_at(self.context.compiled, time)
+
+    def check(self, time: int) -> None:
+        """See `sink.OwnText`."""
+        for name, reference in self.references.shards.items():
+            try:
+                self._check_shard(name, reference, time)
+            except (ShardError, DataflowError) as error:
+                raise ReadsLater(f"{name} cannot be read: {error}") from error
+        for name, version in self.references.pinned.items():
+            try:
+                newest = newest_version(self.context.engine, name)
+            except EngineError as error:
+                raise ReadsLater(f"{name} cannot be read: {error.message}") from error
+            if newest != version:
+                raise ReadsLater(f"{name} has a later version")
+
+    def _check_shard(self, name: str, reference: Reference, time: int) -> None:
+        published = read_published(self.context.engine, name)
+        if published is None:
+            raise ReadsLater(f"{name} shows no shard any more")
+        with self.context.client.open_reader(published.uri) as reader:
+            state = reader.state()
+        read, now = (files_number(each.files) for each in (reference.state, state))
+        if published.files != fingerprint(state):
+            raise ReadsLater(f"{name} does not show its newest contents")
+        position = shard_position(name, state, reference.time_for(time), ())
+        if position.problem or read != now or position.newest > position.number:
+            raise ReadsLater(position.problem or f"{name} was written since")

@@ -29,8 +29,8 @@ from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.splice_witness import check_bindings
 from dbt.adapters.mvsink.materialization.task_columns import analysed_columns, by_name, everything_read
 from dbt.adapters.mvsink.materialization.task_inputs import Source, Sources, ephemeral_queries, needed_ctes
-from dbt.adapters.mvsink.materialization.task_views import TaskViews, task_views
 from dbt.adapters.mvsink.materialization.task_witness import Times
+from dbt.adapters.mvsink.materialization.view_texts import TaskViews, task_views
 from dbt.adapters.mvsink.shard import ShardState, WriteHandle, retry_on_replacement
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.properties import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.continual_task.effects import output_after
 from dbt.adapters.mvsink.continual_task.parse import parse
-from dbt.adapters.mvsink.continual_task.unit_query import output_after
 from dbt.adapters.mvsink.engine import Column, Engine, parse_type, sql
 from dbt.adapters.mvsink.exceptions import UnknownFixtureColumn
 from dbt.adapters.mvsink.materialization.task_columns import analysed_columns, by_name

@@ -1,12 +1,23 @@
-"""Puts the text of the dbt views that a model reads into its query, or finds it for a task."""
+"""The texts of dbt's views that a model reads: put into a view's query, bound for a task.
+
+For a task, the shards below a view over shards are read as of the time of the change, as those are
+that the statements name. The view's query takes its place where a statement at one time is bound;
+where statements are checked, the view itself does. A view over other tables only stays a view.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbt.adapters.mvsink.continual_task.statements import Program
+from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.inputs import ShardInput
+from dbt.adapters.mvsink.inputs.reads import Reads, reads_of
 from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.task_inputs import Sources
 from dbt.adapters.mvsink.references.inlined import Inlined, inlined
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -57,3 +68,76 @@ def _names(node: Any) -> list[str]:
     """What a relation is called; none of an ephemeral model."""
     relations = (node, getattr(node, "defer_relation", None))
     return [each.relation_name for each in relations if each is not None and each.relation_name]
+
+
+@dataclass(frozen=True)
+class TaskViews:
+    """``queries`` of views by name, over the ``shards``, which are by the names in these queries.
+    ``warnings``: which views are read in their current state, and why.
+    """
+
+    queries: Mapping[str, str] = field(default_factory=dict)
+    shards: Mapping[str, ShardInput] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def task_views(
+    context: RunContext,
+    program: Program,
+    sources: Sources,
+    known: Mapping[str, ShardInput],
+    resources: ExitStack,
+) -> TaskViews:
+    """The views that ``program`` reads besides its input. ``known``: the shards that it names
+    itself; ``resources`` closes those that only views read.
+    """
+    own = {parts(program.input.name), parts(program.this)}
+    queries: dict[str, str] = {}
+    below: dict[tuple[str, ...], tuple[str, ShardInput]] = {
+        parts(name): (name, shard) for name, shard in known.items()
+    }
+    refused: dict[tuple[str, ...], str] = {}
+    for view in views_read(context):
+        if parts(view) in own:
+            continue
+        whole = with_texts(context, f"select * from {view}", [view])
+        refused.update(whole.refused)
+        shards = False
+        for name in whole.names:
+            if parts(name) not in below:
+                published = sources.published(name)
+                if published is None:
+                    continue
+                shard = sources.shard(published, context.model)
+                resources.callback(shard.handle.expire)
+                below[parts(name)] = name, shard
+            shards = True
+        if shards:
+            queries[view] = whole.query
+    more = {name: shard for name, shard in below.values() if name not in known}
+    return TaskViews(queries, more, tuple(_warnings(context, sources, refused)))
+
+
+def _warnings(context: RunContext, sources: Sources, refused: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+    for key, reason in refused.items():
+        name = sql.qualified(key)
+        if _may_read_shards(context, sources, name):
+            yield (
+                f"the view {name} is read in its current state, not as of the time of the change, although it may read shards: "
+                f"its query cannot take its place, because {reason}"
+            )
+
+
+def _may_read_shards(context: RunContext, sources: Sources, view: str) -> bool:
+    try:
+        reads = reads_of(context.engine, f"select * from {view}")
+    except EngineError:
+        return True
+    names = set(_views_below(reads))
+    return bool(reads.unknown) or any(sources.published(name) is not None for name in names)
+
+
+def _views_below(reads: Reads) -> Iterator[str]:
+    yield from reads.views
+    for inner in reads.below.values():
+        yield from _views_below(inner)

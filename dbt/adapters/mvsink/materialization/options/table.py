@@ -30,10 +30,10 @@ from dbt.adapters.mvsink.materialization.options.kinds import (
     ValueKind,
     VerifyPolicy,
     choice,
+    nearest,
     text_choice,
 )
 from dbt.adapters.mvsink.materialization.options.refresh import REFRESH
-from dbt.adapters.mvsink.materialization.options.spelling import nearest
 from dbt.adapters.mvsink.materialization.options.task_options import COLUMN_TYPES, reset_words
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
