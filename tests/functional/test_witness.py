@@ -91,6 +91,8 @@ with a as (select a from db.t) select a.a, (with b as (select k from db.u) selec
 select cast(s.x as string) || 'it''s' as v from db.t where c <> "quoted" and c = 'a''b'
 select a, b, row_number() over w r, max(b) over (partition by a) m from db.t window w as (partition by a, b order by b)
 select a, a /* one */ + /* two -- */ b as x from db.t -- end
+select b, max(c) as m from db.t group by b order by 2 desc, db.t.b nulls last limit 3 offset 1
+with f as (select a, b from db.t where a > 1 order by a, b desc limit 5) select u.k, f.b from db.u join f on u.k = f.a -- few
 """
 
 

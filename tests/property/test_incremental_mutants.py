@@ -68,7 +68,7 @@ def test_a_subquery_that_is_never_null_is_noticed_by_a_query(monkeypatch):
 
 SUBQUERIES = {  # which random queries rarely notice
     "time does not pass in a subquery that is a join": (
-        unnest._Rewriting,
+        unnest._Joining,
         "_cut",
         lambda cut: (
             lambda self, start, end, edits=(): cut(self, start, end, edits).replace("/* mv_now */", "")

@@ -72,8 +72,8 @@ def _value(random: Random, kind: str) -> object:
 @dataclass
 class Queries:
     """Draws queries. ``focus``: a kind of join that is drawn often, or of block (`group`, `window`,
-    `distinct`), or `clock`, `union`, `set`. ``equalities``: most conditions compare two columns.
-    ``plain``: blocks without groups, windows and comparisons of rows.
+    `distinct`), or `clock`, `union`, `set`, `top rows`. ``equalities``: most conditions compare two
+    columns. ``plain``: blocks without groups, windows and comparisons of rows.
     """
 
     random: Random
@@ -90,10 +90,20 @@ class Queries:
             texts.append(f"c{number} as ({text})")
             self.ctes[f"c{number}"] = columns
         text, _ = self.body(self.random.choice([0, 1, 1, 1, 2]))
-        order = self.random.choice(["", "", " order by 1"])
+        order = self.random.choice(["", "", " order by 1"]) if " limit " not in text[-20:] else ""
         return (f"with {', '.join(texts)}\n" if texts else "") + text + order
 
     def body(self, depth: int) -> tuple[str, list[Column]]:
+        text, columns = self.rows(depth)
+        if self.focus != "top rows" or self.random.random() < 0.4:
+            return text, columns
+        direction = ("", " desc", " nulls last", " desc nulls first")
+        order = ", ".join(f"{name}{self.random.choice(direction)}" for name, _ in columns)
+        offset = self.random.choice(["", " offset 1"])
+        text = f"select * from (\n{text}\n) {self.alias()} order by {order} limit {self.random.randint(0, 3)}{offset}"
+        return text, columns
+
+    def rows(self, depth: int) -> tuple[str, list[Column]]:
         union = self.random.random() < (0.5 if self.focus in ("union", "set") else 0.2)
         if not union:
             return self.block(depth)

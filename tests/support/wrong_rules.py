@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dbt.adapters.mvsink.incremental import blocks, keys, replaced, terms, unnest
+from dbt.adapters.mvsink.incremental import blocks, keys, replaced, terms, top_rows, unnest
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind
@@ -251,8 +251,8 @@ BLOCKS = {
     "window keys where none is shared": (replaced, "keys_of", rank_over_everything),
     "a subquery decides the same as before": (Writer, "conjunct_moves", subqueries_stand_still),
     "a subquery reads what is, not what was": (Writer, "cut", subqueries_in_the_present),
-    "NOT EXISTS of a subquery is EXISTS": (unnest._Rewriting, "done", matched_anyway),
-    "a subquery that is a join without its own conditions": (unnest._Rewriting, "_relation", every_row_of_the_subquery),
+    "NOT EXISTS of a subquery is EXISTS": (unnest._Joining, "done", matched_anyway),
+    "a subquery that is a join without its own conditions": (unnest._Joining, "_relation", every_row_of_the_subquery),
     "a full join of which NULL is no key": (Terms, "_of_full_join", null_is_no_key),
     "a full join is a left join": (terms, "scoping", lambda right: not_scoped("full")),
     "NULL is no key of a group": (Changes, "_in_scope", without_null_keys),
@@ -265,6 +265,9 @@ BLOCKS = {
     "set operators keep every row": (SetOp, "compares_rows", lambda right: property(lambda self: False)),
     "group without its HAVING": (Writer, "behind_where", without_having),
     "groups of the past as time passes": (Changes, "_grouped", old_groups_at_the_new_time),
+    "top rows are one more": (top_rows, "_kept", lambda right: lambda alias, limit, offset: right(alias, limit + 1, offset)),
+    "top rows are the first ones in spite of an offset": (top_rows, "_kept", lambda right: lambda alias, limit, offset: right(alias, limit, 0)),
+    "top rows whose order has no direction": (top_rows, "_order", lambda right: lambda *args: [by.split(" ")[0] for by in right(*args)]),
     "group in the shard by keys that are not shown": (Changes, "_new_in_scope", scope_of_keys_that_are_not_shown),
 }  # fmt: skip
 MUTANTS = {
@@ -288,6 +291,7 @@ MUTANTS = {
     "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
 }  # fmt: skip
 FOCUS = {
+    "top rows": "top rows",
     "scopes that overlap": "left join",
     "subquery": "subquery",
     "full join": "full join",

@@ -1,5 +1,6 @@
 """Incremental maintenance: derives, from a query's text, the query of its change. Pure: SQL text,
-schemas and times in, SQL text out. docs/design/incremental.md has the rules.
+schemas and times in, SQL text out. docs/design/one-change.md follows one query,
+docs/design/incremental.md has the rules.
 
     analysed = analyse(query, columns_of)                 # Analysed | NotIncremental(reason)
     plan = delta(analysed, {"db.orders": Sides(new=..., old=..., change=...)}, clock=(T0, T))
@@ -40,7 +41,7 @@ they make a difference. Without it, `mv_now()` stays as it is.
 - `refuse`: what is not a function of one row of the inputs, or not reproducible, as
   `user_sql/functions` judges; whose number of columns is not certain
 - `name_resolution`: the columns of leaves; which names mean them; which are used
-- `unnest`: subqueries in WHERE as joins
+- `unnest`: subqueries in WHERE as joins. `top_rows`: ORDER BY with LIMIT as a window
 - `keys`: what kind a block is, and its keys
 - `lineage`: which column of a relation an output is, its type, and whether its sums are exact
 - `repeatable`: which values differ when they are evaluated again

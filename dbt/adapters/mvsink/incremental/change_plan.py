@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.incremental.adding import Adding, adding
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
-from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Sides, Writer
+from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Rewriting, Sides, Writer
 from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of
 from dbt.adapters.mvsink.incremental.name_resolution import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.refuse import (
@@ -25,7 +25,8 @@ from dbt.adapters.mvsink.incremental.refuse import (
 )
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.replaced import Replaced
-from dbt.adapters.mvsink.incremental.unnest import Unnested, unnested
+from dbt.adapters.mvsink.incremental.top_rows import top_rows
+from dbt.adapters.mvsink.incremental.unnest import unnested
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
@@ -47,6 +48,8 @@ from dbt.adapters.mvsink.user_sql.trees import trees
 from dbt.adapters.mvsink.user_sql.words import UnreadableText, last_part, parsed, parts, words
 
 RULES = 1  # raised when a change is derived otherwise than before: then all models prove theirs again
+# Equal queries for what has no rule, or a dear one, in this order. A new one is a line here.
+REWRITINGS: tuple[Callable[[str, Query, Names], list[Rewriting]], ...] = (top_rows, unnested)
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,11 @@ def analyse(
     known = lru_cache(maxsize=None)(columns_of)
     try:
         written = _analysed(text, known, allowed)
-        joined = _joined(written, known, allowed)
-        return joined if joined is written else replace(joined, written=written)
+        rewritten = written
+        for rule in REWRITINGS:
+            rewritten = _rewritten(rewritten, rule, known, allowed)
+        _check_limits(rewritten.tree)
+        return rewritten if rewritten is written else replace(rewritten, written=written)
     except Refused as refused:
         return outcome(refused, text)
     except UnreadableText as error:
@@ -171,24 +177,30 @@ def _linear(body: Block | SetOp | Query) -> bool:
     return not isinstance(body, SetOp) or not body.compares_rows
 
 
-def _joined(analysed: Analysed, columns_of: ColumnsOf, allowed: Collection[str]) -> Analysed:
-    """The same query with subqueries as joins, the innermost first, where these are analysed."""
+def _rewritten(
+    analysed: Analysed,
+    rule: Callable[[str, Query, Names], list[Rewriting]],
+    columns_of: ColumnsOf,
+    allowed: Collection[str],
+) -> Analysed:
+    """The query by the rule wherever that can be analysed, the innermost parts first."""
 
-    def attempt(chosen: Sequence[Unnested]) -> Analysed | None:
+    def attempt(chosen: Sequence[Rewriting]) -> Analysed | None:
         edits = {edit for each in chosen for edit in each.edits}
         try:
-            joined = _analysed(spliced(analysed.text, edits), columns_of, allowed)
+            new = _analysed(spliced(analysed.text, edits), columns_of, allowed)
         except Refused:
             return None
-        return joined if joined.unrepeatable == analysed.unrepeatable else None
+        limited = any(query.limited for query in every_query(analysed.tree))
+        return new if limited or new.unrepeatable == analysed.unrepeatable else None
 
-    while candidates := unnested(analysed.text, analysed.tree, analysed.names):
-        joined = attempt(candidates)
-        if joined is None:
-            joined = attempt([each for each in candidates if attempt([each]) is not None])
-        if joined is None or joined.text == analysed.text:
+    while candidates := rule(analysed.text, analysed.tree, analysed.names):
+        new = attempt(candidates)
+        if new is None:
+            new = attempt([each for each in candidates if attempt([each]) is not None])
+        if new is None or new.text == analysed.text:
             return analysed
-        analysed = joined
+        analysed = new
     return analysed
 
 
@@ -211,6 +223,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     tree = read(text)
     for query in every_query(tree):
         _check_shape(query)
+    _check_limits(tree, unless_ordered=True)
     if places(tree) > limits.MAX_PLACES:
         reason = f"relations are read in more than {limits.MAX_PLACES} places, through CTEs or views"
         raise Refused(reason, tree.body_start)
@@ -257,10 +270,15 @@ def _described(leaf: Relation, columns_of: ColumnsOf) -> list[tuple[str, str]]:
     return list(columns)
 
 
+def _check_limits(tree: Query, *, unless_ordered: bool = False) -> None:
+    """Refuse queries of which it is not known which rows they keep."""
+    for query in every_query(tree):
+        if query.limited is not None and not (unless_ordered and query.ordered):
+            raise Refused("LIMIT or OFFSET", query.limited.start)
+
+
 def _check_shape(query: Query) -> None:
     """Refuse what has no rule yet."""
-    if query.limited is not None:
-        raise Refused("LIMIT or OFFSET", query.limited.start)
     body = query.body
     if isinstance(body, Block) and "HAVING" in body.more and kind_of(body) is KeyKind.PLAIN:
         raise Refused("HAVING without groups", body.more["HAVING"].start)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.keys import ungrouped_items
+from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
@@ -30,6 +31,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     leaves,
 )
 from dbt.adapters.mvsink.user_sql.splice import Edit, spliced
+from dbt.adapters.mvsink.user_sql.tokens import Tokens
 
 
 class Side(Enum):
@@ -56,6 +58,27 @@ class Sides:
         text = {Side.NEW: self.new, Side.OLD: self.old, Side.CHANGE: self.change}[side]
         assert text is not None
         return text
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """``edits`` of a text that make an equal query, in which there is a rule for the part at
+    ``[start, end)``. Lines keep their numbers unless there are comments.
+    """
+
+    start: int
+    end: int
+    edits: tuple[Edit, ...]
+
+
+def new_alias(tokens: Tokens, names: Names) -> str:
+    """The beginning of aliases that are new to a text and to what it reads."""
+    taken = {word.text.lower() for word in tokens.words if word.is_name}
+    taken |= {column for columns in names.relations.values() for column in columns}
+    stem = "u_"
+    while any(name.startswith(stem) for name in taken):
+        stem += "_"
+    return stem
 
 
 @dataclass(frozen=True)

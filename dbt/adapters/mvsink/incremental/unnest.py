@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dbt.adapters.mvsink.incremental.compose import Rewriting, new_alias
 from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of, owners_of
 from dbt.adapters.mvsink.incremental.lineage import type_of
 from dbt.adapters.mvsink.incremental.name_resolution import Names
@@ -39,7 +40,7 @@ _NULL_OVER_NOTHING = (exp.Sum, exp.Avg, exp.Min, exp.Max)
 _NULL_OF_NULL = (exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Cast)
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 TRUE = "1 = 1"
-_BROUGHT = re.compile(r"u_+\d+")
+_BROUGHT = re.compile(r"u_+\d+[qw]?")
 
 
 def brought(alias: str) -> bool:
@@ -47,37 +48,22 @@ def brought(alias: str) -> bool:
     return _BROUGHT.fullmatch(alias) is not None
 
 
-@dataclass(frozen=True)
-class Unnested:
-    """``edits`` of the text make the conjunct at ``[start, end)`` a join. Lines keep their numbers
-    unless there are comments.
-    """
-
-    start: int
-    end: int
-    edits: tuple[Edit, ...]
-
-
-def unnested(text: str, tree: Query, names: Names) -> list[Unnested]:
+def unnested(text: str, tree: Query, names: Names) -> list[Rewriting]:
     """The conjuncts that can become joins, those inside others left out. Each may be applied alone,
     or all; the names that they bring are new to the text and to what it reads.
     """
     tokens = Tokens(text)
-    taken = {word.text.lower() for word in tokens.words if word.is_name}
-    taken |= {column for columns in names.relations.values() for column in columns}
-    stem = "u_"
-    while any(name.startswith(stem) for name in taken):
-        stem += "_"
-    known: list[Unnested] = []
+    stem = new_alias(tokens, names)
+    known: list[Rewriting] = []
     for block in every_block(tree):
         for conjunct in block.where:
-            rewriting = _Rewriting(tokens, names, block, conjunct, f"{stem}{len(known)}")
+            rewriting = _Joining(tokens, names, block, conjunct, f"{stem}{len(known)}")
             if (done := rewriting.done()) is not None:
                 known.append(done)
     return [each for each in known if not any(_around(each, other) for other in known)]
 
 
-def _around(one: Unnested, other: Unnested) -> bool:
+def _around(one: Rewriting, other: Rewriting) -> bool:
     return one is not other and one.start <= other.start and other.end <= one.end
 
 
@@ -92,7 +78,7 @@ class _Condition:
 
 
 @dataclass
-class _Rewriting:
+class _Joining:
     """Makes one conjunct of ``block`` a join with a relation called ``alias``."""
 
     tokens: Tokens
@@ -105,7 +91,7 @@ class _Rewriting:
         self.text, self.marks = self.tokens.text, self.tokens.marks()
         self.columns: dict[str, str] = {}  # of the relation: text inside -> name
 
-    def done(self) -> Unnested | None:
+    def done(self) -> Rewriting | None:
         block, node = self.block, self.names.nodes[self.conjunct].unnest()
         inside = [*filter(self.conjunct.has, block.subqueries)]
         if len(inside) != 1 or block.source is None or block.laterals or self._binds_otherwise():
@@ -130,7 +116,7 @@ class _Rewriting:
             for each in joins(block.source)
             if each.kind == "comma"
         ]
-        return Unnested(self.conjunct.start, self.conjunct.end, tuple(edits))
+        return Rewriting(self.conjunct.start, self.conjunct.end, tuple(edits))
 
     def _binds_otherwise(self) -> bool:
         """Whether a comma, which binds less than a join, cannot be one."""

@@ -61,7 +61,8 @@ class _Trees:
         """What is behind the body, without the parentheses around that."""
         behind = blanked(self.text)[query.body.end : query.end].lstrip(") \t\r\n")
         clauses = self._parsed(f"select 1 {behind}").args.items()
-        _same({name for name, value in clauses if value} <= {"expressions", *_ORDERS}, query)
+        limits = () if query.limited is None else ("limit", "offset")
+        _same({name for name, value in clauses if value} <= {"expressions", *_ORDERS, *limits}, query)
 
     def _block(self, block: Block) -> None:
         for item in block.items:
