@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.carry_time import carry_time
-from dbt.adapters.mvsink.continual_task.row_mapping import row_by_row
+from dbt.adapters.mvsink.continual_task.carry_time import carry_time, row_by_row
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.engine.plan_text import STAND_IN, carries
 from dbt.adapters.mvsink.user_sql.splice import replace_relations

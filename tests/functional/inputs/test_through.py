@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.row_mapping import row_by_row
+from dbt.adapters.mvsink.continual_task.carry_time import row_by_row
 from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.inputs import PendingTime, ShardInput
 from dbt.adapters.mvsink.inputs.mapped import MappedInput, RowMapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, row_by_row
+from dbt.adapters.mvsink.continual_task.carry_time import NotRowByRow, row_by_row
 
 MAPPED = {  # a query, the table behind it, the carried text
     "select a, b + 1 as c from s.t where a > 0": (

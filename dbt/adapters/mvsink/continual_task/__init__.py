@@ -28,7 +28,7 @@ full. If every output row comes from one row of the input, all pending times can
 - `parse`, `token_cursor`, `merge_syntax`: from the text to these values, by tokens; all syntax
   errors of a task are raised here
 - `columns`: the output's columns, and whether the statements fit them
-- `bind`, `row_deltas`, `carry_time`: from the values to SQL; `row_mapping`: the same for views
+- `bind`, `row_deltas`, `carry_time`: from the values to SQL
 - `task_driver`: the loop over pending times, with `task_input` and `commits`
 - `effects`: runs the statements of one time; for unit tests, the whole task as one query
 

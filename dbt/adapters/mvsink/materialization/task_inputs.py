@@ -13,7 +13,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from dbt.adapters.mvsink.continual_task.row_mapping import NotRowByRow, RowByRow, row_by_row
+from dbt.adapters.mvsink.continual_task.carry_time import NotRowByRow, RowByRow, row_by_row
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, parse_type, sql
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.inputs import (
