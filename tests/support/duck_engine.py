@@ -10,7 +10,7 @@ the tests on Spark to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import product
@@ -21,7 +21,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 
 _OVERWRITE = re.compile(
     r"insert overwrite directory '([^']*)' using parquet(?: options\([^)]*\))?\s", re.IGNORECASE
@@ -36,7 +36,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 
 
-class DuckEngine:
+class DuckEngine(Engine):
     """`Engine` on a connection of its own; remembers every statement it ran."""
 
     cores = 1  # 0: what could be done in this process is done by statements, too
@@ -65,26 +65,8 @@ class DuckEngine:
             return []
         return self._run(translated(query)).fetchall()
 
-    def arrow(self, query: str, what: str) -> None:
-        """Its types are not Spark's: the statements for Spark are what runs here."""
-
     def cores_here(self) -> int:
         return self.cores
-
-    def analyzed(self, query: str, what: str) -> None:
-        """Its statements do."""
-
-    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.query(query, what)
-
-    def files_views(self, paths: Sequence[str]) -> AbstractContextManager[dict[str, str]]:
-        return nullcontext({})
-
-    def relist(self, table: Sequence[str]) -> None:
-        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
-
-    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.query(query, what)
 
     def same_plan(self, one: str, other: str, stand_ins: object) -> bool:
         """DuckDB does not show how Spark reads."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.engine import Engine
 
 
-class NoEngine:
+class NoEngine(Engine):
     """Fails every statement: for results that need only logs, file lists and statistics."""
 
     def execute(self, statement: str, what: str) -> None:
@@ -19,27 +19,6 @@ class NoEngine:
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         raise AssertionError(f"{what}: {query}")
-
-    def arrow(self, query: str, what: str) -> None:
-        """It gives no rows in this form."""
-
-    def cores_here(self) -> int:
-        return 0
-
-    def analyzed(self, query: str, what: str) -> None:
-        """Its statements do."""
-
-    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.query(query, what)
-
-    def files_view(self, path: str) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def relist(self, table: Sequence[str]) -> None:
-        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
-
-    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.query(query, what)
 
     def same_plan(self, one: str, other: str, stand_ins: object) -> bool:
         """DuckDB does not show how Spark reads."""

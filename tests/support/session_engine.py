@@ -16,7 +16,7 @@ from typing import Any
 
 from dbt.adapters.mvsink.adapter.dbt_engine import cores_of
 from dbt.adapters.mvsink.connection import cursor
-from dbt.adapters.mvsink.engine import Column, EngineError, arrow_schema, parse_type, sql
+from dbt.adapters.mvsink.engine import Column, Engine, EngineError, arrow_schema, parse_type
 from dbt.adapters.mvsink.engine.plan_text import same_plan
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
@@ -29,7 +29,7 @@ _STATE = re.compile(r"SQLSTATE: ((?:22|23)\w{3})")
 T0 = 1_800_000_000_000
 
 
-class SessionEngine:
+class SessionEngine(Engine):
     """`Engine` on a SparkSession; remembers every statement it ran."""
 
     def __init__(self, session: Any):
@@ -48,12 +48,6 @@ class SessionEngine:
     def cores_here(self) -> int:
         return cores_of(self.session.conf.get("spark.master"), os.cpu_count() or 1)
 
-    def analyzed(self, query: str, what: str) -> Any:
-        """Its statements do."""
-
-    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.query(query, what)
-
     @contextmanager
     def files_views(self, paths: Sequence[str]) -> Iterator[dict[str, str]]:
         names = cursor.make_views(self.session, paths)
@@ -61,12 +55,6 @@ class SessionEngine:
             yield names
         finally:
             cursor.drop_views(self.session, names.values())
-
-    def relist(self, table: Sequence[str]) -> None:
-        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
-
-    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.query(query, what)
 
     def same_plan(self, one: str, other: str, stand_ins: Any) -> bool:
         try:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import SESSION
-from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.plan_text import same_plan, same_text
 from dbt.adapters.mvsink.engine.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
@@ -34,7 +34,7 @@ _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:, *\d+)?\])?")
 _CONDITION = re.compile(r"\[[A-Z0-9_.]+\][^\n]*?SQLSTATE: ?([0-9A-Z]{5})")
 
 
-class AdapterEngine:
+class AdapterEngine(Engine):
     """`Engine` over an adapter; ``model`` names the Spark jobs."""
 
     def __init__(self, adapter: SparkAdapter, model: str):
@@ -48,28 +48,20 @@ class AdapterEngine:
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         """See `Engine`."""
         cursor = self._cursor(query, what)
-        try:
-            # the embedded session evaluates it only now
-            with self.adapter.connections.exception_handler(query):
-                return [tuple(row) for row in cursor.fetchall()]
-        except DbtRuntimeError as error:
-            raise engine_error(error) from error
+        with self._errors(query):  # the embedded session evaluates it only now
+            return [tuple(row) for row in cursor.fetchall()]
 
     def arrow(self, query: str, what: str) -> pa.Table | None:
         """See `Engine`: only PySpark's sessions have it."""
-        handle = self.adapter.connections.get_thread_connection().handle
-        if not hasattr(handle, "fetch_arrow"):
+        if not hasattr(self._handle, "fetch_arrow"):
             return None
         cursor = self._cursor(query, what)
-        try:
-            with self.adapter.connections.exception_handler(query):
-                return cursor.fetch_arrow()
-        except DbtRuntimeError as error:
-            raise engine_error(error) from error
+        with self._errors(query):
+            return cursor.fetch_arrow()
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
         """See `Engine`. What another connection's session said is not remembered."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         changes = getattr(handle, "session_changes", None)
         known = getattr(self.adapter, "session_facts", None)
         if changes is None or known is None:
@@ -107,16 +99,16 @@ class AdapterEngine:
 
     def relist(self, table: Sequence[str]) -> None:
         """See `Engine`. The embedded session does it without a statement."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         catalog, name = table[:-2], table[-2:]
         forget = getattr(handle, "forget_files", None) if catalog == ["spark_catalog"] else None
         if forget is None or not forget(sql.qualified(name)):
-            self.execute(f"refresh table {sql.qualified(table)}", "refresh")
+            super().relist(table)
 
     @contextmanager
     def files_views(self, paths: Sequence[str]) -> Iterator[Mapping[str, str]]:
         """See `Engine`. Only the embedded session has it."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         make = getattr(handle, "files_views", None)
         names: dict[str, str] = {} if make is None else make(paths)
         try:
@@ -128,7 +120,7 @@ class AdapterEngine:
     @property
     def session(self) -> object:
         """Identifies what runs the statements: the embedded Spark, or a server by its address."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         identity = getattr(handle, "identity", None)
         if identity is not None:
             return identity
@@ -137,7 +129,7 @@ class AdapterEngine:
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """See `Engine`. All threads share the embedded session; a server has one per connection."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         session = getattr(handle, "session", None)
         if session is not None:
             return pinned(session, wanted, *by_conf(session.conf))
@@ -168,7 +160,7 @@ class AdapterEngine:
 
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """See `Engine`: the embedded session's. As a derived table, a command is refused."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         if not hasattr(handle, "analyzed_plan"):
             return None
         cursor = self._cursor(f"select * from {sql.subquery(query, '_mv_query')}", what)
@@ -176,14 +168,11 @@ class AdapterEngine:
 
     def same_plan(self, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
         """See `Engine`: the embedded session compares plans, of others their texts are compared."""
-        handle = self.adapter.connections.get_thread_connection().handle
+        handle = self._handle
         if not hasattr(handle, "compare_plans"):
             return same_text(self, one, other, stand_ins)
-        try:
-            with self.adapter.connections.exception_handler(one):
-                return same_plan(handle.compare_plans, one, other, stand_ins)
-        except DbtRuntimeError as error:
-            raise engine_error(error) from error
+        with self._errors(one):
+            return same_plan(handle.compare_plans, one, other, stand_ins)
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""
@@ -198,11 +187,23 @@ class AdapterEngine:
         whole = dict(zip(cut, map(str, kinds), strict=True))
         return [(name, whole.get(name, kind)) for name, kind in columns]
 
+    @property
+    def _handle(self) -> Any:
+        """The thread's connection, which may have some of the hints."""
+        return self.adapter.connections.get_thread_connection().handle
+
+    @contextmanager
+    def _errors(self, query: str) -> Iterator[None]:
+        try:
+            with self.adapter.connections.exception_handler(query):
+                yield
+        except DbtRuntimeError as error:
+            raise engine_error(error) from error
+
     def _cursor(self, statement: str, what: str) -> Any:
         connections = self.adapter.connections
         try:
-            handle = connections.get_thread_connection().handle
-            describe = getattr(handle, "describe_job", None)
+            describe = getattr(self._handle, "describe_job", None)
             if describe is not None:
                 describe(f"mv_sink({self.model})::{what}")
             commented = connections._add_query_comment(statement)

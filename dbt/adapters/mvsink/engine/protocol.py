@@ -1,13 +1,15 @@
 """The one seam to the SQL engine: *execute this text, give me rows*.
 
-The dbt layer implements it on a connection; tests implement it on a session. Large data never
-passes through it; `arrow` returns the rows of small results.
+The dbt layer implements it on a connection; tests implement it on a session. It has a core of five
+calls. All others are hints: what a connection can do in less time than by the core, which is how
+`Engine` itself does it. Large data never passes through the seam; `arrow` returns the rows of small
+results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Protocol
 
 import pyarrow as pa
@@ -26,48 +28,12 @@ class Engine(Protocol):
         """The rows of a query that is known to give few."""
         ...
 
-    def arrow(self, query: str, what: str) -> pa.Table | None:
-        """The rows of a query that is known to give few, with every digit that Spark has. None if
-        the connection does not give them in that form; then the query has not run.
-        """
-        ...
-
-    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        """The rows of a query of the session alone, as its settings. They may be remembered from
-        earlier in the invocation, if no statement since can have changed the session.
-        """
-        ...
-
-    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
-        """The rows of a query of the catalog. They may be of the same query at most two seconds
-        ago, if none of the user's statements in this invocation can have changed the catalog since.
-        """
-        ...
-
-    def relist(self, table: Sequence[str]) -> None:
-        """The files of ``table`` (the parts of its name) are listed again before it is read."""
-        ...
-
-    def files_views(self, paths: Sequence[str]) -> AbstractContextManager[Mapping[str, str]]:
-        """Names of temporary views over a shard's Parquet files, by their path (a glob); they last
-        as long as the context. A path is missing where to name the files is not slower.
-        """
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Names and Spark type texts of a query's columns, without running it."""
         ...
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
         """The engine's settings are ``wanted`` in here, and as before afterwards."""
-        ...
-
-    def cores_here(self) -> int:
-        """How many of this machine's cores the engine computes with; 0 if it runs elsewhere, or if
-        that is not known.
-        """
-        ...
-
-    def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
-        """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns as `columns`
-        gives them, by one analysis; None where that takes a statement for each.
-        """
         ...
 
     def same_plan(self, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
@@ -78,9 +44,45 @@ class Engine(Protocol):
         """
         ...
 
-    def columns(self, query: str) -> list[tuple[str, str]]:
-        """Names and Spark type texts of a query's columns, without running it."""
-        ...
+    def arrow(self, query: str, what: str) -> pa.Table | None:
+        """The rows of a query that is known to give few, with every digit that Spark has. None if
+        the connection does not give them in that form; then the query has not run.
+        """
+        return None
+
+    def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """The rows of a query of the session alone, as its settings. They may be remembered from
+        earlier in the invocation, if no statement since can have changed the session.
+        """
+        return self.query(query, what)
+
+    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+        """The rows of a query of the catalog. They may be of the same query at most two seconds
+        ago, if none of the user's statements in this invocation can have changed the catalog since.
+        """
+        return self.query(query, what)
+
+    def relist(self, table: Sequence[str]) -> None:
+        """The files of ``table`` (the parts of its name) are listed again before it is read."""
+        self.execute(f"refresh table {sql.qualified(table)}", "refresh")
+
+    def files_views(self, paths: Sequence[str]) -> AbstractContextManager[Mapping[str, str]]:
+        """Names of temporary views over a shard's Parquet files, by their path (a glob); they last
+        as long as the context. A path is missing where to name the files is not slower.
+        """
+        return nullcontext({})
+
+    def cores_here(self) -> int:
+        """How many of this machine's cores the engine computes with; 0 if it runs elsewhere, or if
+        that is not known.
+        """
+        return 0
+
+    def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
+        """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns as `columns`
+        gives them, by one analysis; None where that takes a statement for each.
+        """
+        return None
 
 
 @contextmanager
