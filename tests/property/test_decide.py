@@ -62,7 +62,7 @@ def noted(state: SimpleNamespace) -> list[SimpleNamespace]:
     commits = []
     for mode, seconds, why in state.notes:
         full = EvaluateFully(why, *ABOUT) if why else EvaluateFully()
-        note = Written(None, Counts(), full=full).noted(CommitNote(mode=mode, seconds=seconds))
+        note = CommitNote(mode=mode, seconds=seconds, why=full.why.code, reason=full.text)
         commits.append(SimpleNamespace(note=note))
     return commits
 

@@ -251,7 +251,7 @@ def test_no_two_public_classes_have_one_name():
 NOT_SIZES = {  # numbers of a format, of exact arithmetic, of a version; lengths of what is shown
     "detection": {"MAX_BITS", "MIN_BITS", "NEIGHBOUR_BITS", "PART_BITS", "ROWS_PER_BUCKET"},
     "trust": {"PROVEN", "UNPROVEN"},
-    "round": {"LONGEST_REASON"},
+    "request": {"LONGEST_REASON"},
     "strategy": {"SAMPLE"},
     "verify": {"SEEDS"},
     "gate": {"FAILING_ROWS", "LONGEST_VALUE"},

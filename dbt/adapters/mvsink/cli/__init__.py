@@ -2,15 +2,18 @@
 
 ```
  main           the group of commands, with one line for each
- commands/      one module per command: plain values first, then the click command
- dbt_runner     dbt in this process, quiet, with its results as values
- scheduler      which models `watch` runs, and when
+ commands/      what a command finds, as its JSON, then the click command
  target         the project and target, and where its shards are: dbt's own options and profile
+ discovery      finding shards below that place, selecting them, reading their history
+ render         the printer: text or a table for people, Markdown, JSON for programs
+ dbt_runner     dbt in this process, quiet, with its results as values
+ comparison     two shards at two times, for `diff` and `plan --against`
+ rehearsal      a run in temporary schemas, for `plan --against`
+ scheduler      which models `watch` runs, and when
+ status_table   what `status` and `metrics` show of a shard
  update_formats ndjson, CSV and Arrow for streams of updates
- discovery      finding shards below that place, opening and selecting them
- render         a table for people, JSON for programs
 ```
 
-Only `plan`, `watch` and `drop` run dbt, and with it Spark. A new command is a new module and a line
-in `main`.
+A command hands all that it has to say to the `Printer` that `--output` chose. A new command is a
+new module and a line in `main`.
 """

@@ -113,7 +113,7 @@ class Driver:
         if plan.time is None:
             return self._pass(state, plan)
         if plan.added and not read_only:
-            note = replace(note_of(request, Counts(), self.watch), purpose=columns_added(plan.added))
+            note = replace(note_of(request, self.watch), purpose=columns_added(plan.added))
             if self.upkeep.evolve(state, plan.added, note):
                 self.added = plan.added
             return None
@@ -152,8 +152,7 @@ class Driver:
         progress: Progress | None = None,
     ) -> bool:
         """Commit it, and do what is due afterwards. False if the race was lost."""
-        note = written.noted(note_of(self.request, written.counts, self.watch, plan.time))
-        note = replace(note, mode=written.mode)
+        note = replace(note_of(self.request, self.watch, written, plan.time), mode=written.mode)
         if written.incremental and written.compared and note.seconds is not None:
             unverified = note.seconds - self.watch.seconds.get("verify", 0.0)  # as the next run will take
             note = replace(note, seconds=round(unverified, 3))
@@ -173,7 +172,7 @@ class Driver:
         if self.request.gate.is_active and self.ahead is None and first is not None:
             at = self._begun(state, plan, Layout.of(self.handle, state), first)
             self.ahead = (first, self._judged(at, self.strategy.stage(at)))
-        note = note_of(self.request, Counts(), self.watch)
+        note = note_of(self.request, self.watch)
         self.appender.raise_upper(state.upper, as_of, note, plan.creation)
 
     def _pass(self, state: ShardState, plan: RunPlan) -> Outcome | None:
@@ -187,7 +186,7 @@ class Driver:
             if not self._append(state, plan, BatchDescription(state.upper, plan.upper), NOTHING):
                 return None
         else:
-            note = note_of(self.request, Counts(), self.watch)
+            note = note_of(self.request, self.watch)
             if not self.appender.raise_upper(state.upper, plan.upper, note, plan.creation):
                 return None
         idle = self._idle(self.handle.state())
@@ -246,7 +245,7 @@ class Driver:
                     arrow_schema(columns),
                     plan.upper,
                     since,
-                    note=written.noted(note_of(self.request, written.counts, self.watch, plan.time)),
+                    note=note_of(self.request, self.watch, written, plan.time),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
                     progress=progress,

@@ -12,12 +12,14 @@ from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard import CommitNote, DataFile, Progress, ReadPoints, ShardState, files_number
-from dbt.adapters.mvsink.shard_sql import Counts, OnError, RunOutcome
+from dbt.adapters.mvsink.shard_sql import OnError, RunOutcome
 from dbt.adapters.mvsink.sink.correction import Assertion
 from dbt.adapters.mvsink.sink.decide import Increment, Incremental
 from dbt.adapters.mvsink.sink.gate import Gate
-from dbt.adapters.mvsink.sink.round import Written
+from dbt.adapters.mvsink.sink.round import NOTHING_WRITTEN, Written
 from dbt.adapters.mvsink.sink.trust import Proving, recorded, unproven
+
+LONGEST_REASON = 200  # characters in a commit's note
 
 
 class OnSchemaChange(enum.Enum):
@@ -194,7 +196,7 @@ class Outcome(RunOutcome):
     generation: str = ""  # why a new generation was made, empty if none was
     columns_added: tuple[Column, ...] = ()  # in place, before the contents were corrected
     preview: Preview | None = None  # of a read-only run
-    written: Written = Written(None, Counts())  # what it staged, and how that was computed
+    written: Written = NOTHING_WRITTEN  # what it staged, and how that was computed
     # nothing to write: no refresh was due, or the shard's upper was past the run's time
     up_to_date: bool = False
     verified: bool = False  # all contents were compared by an independent digest
@@ -203,17 +205,25 @@ class Outcome(RunOutcome):
     read: ReadPoints | None = None  # None: the query was not run
 
 
-def note_of(request: SinkRequest, counts: Counts, watch: Stopwatch, time: int | None = None) -> CommitNote:
+def note_of(
+    request: SinkRequest, watch: Stopwatch, written: Written = NOTHING_WRITTEN, time: int | None = None
+) -> CommitNote:
     """The note of a commit of contents as of ``time`` (ms); None if it has no contents."""
     return CommitNote(
-        rows_inserted=counts.inserted,
-        rows_deleted=counts.deleted,
+        rows_inserted=written.counts.inserted,
+        rows_deleted=written.counts.deleted,
         computed_through=request.time,
         purpose=f"mv_sink({request.model})",
         invocation_id=request.invocation_id,
         seconds=round(sum(watch.seconds.values()), 3),
         definition=request.definition,
         read=ReadPoints() if time is None else request.references.points(time),
+        way=written.way,
+        share=written.share,
+        why=written.full.why.code,
+        reason=written.full.text.partition("\n")[0][:LONGEST_REASON],  # some are errors of the engine
+        audits=written.audits,
+        audited=written.audited,
     )
 
 

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.reasons import EvaluateFully
-from dbt.adapters.mvsink.shard import Antichain, Batch, CommitNote, ShardState
+from dbt.adapters.mvsink.shard import Antichain, Batch, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED
 from dbt.adapters.mvsink.sink.trust import Drift
 
-LONGEST_REASON = 200  # characters in a commit's note
 DROPPED, FULL_REFRESH, DEFINITION_CHANGED = "dropped before", "full refresh", "definition changed"
 
 
@@ -89,19 +88,6 @@ class Written:
     audited: int | None = None
     evaluated: bool = True  # False: no contents were computed, only the upper moves
 
-    def noted(self, note: CommitNote) -> CommitNote:
-        """``note`` with what it says besides counts and times."""
-        reason = self.full.text.partition("\n")[0][:LONGEST_REASON]  # some are errors of the engine
-        return replace(
-            note,
-            way=self.way,
-            share=self.share,
-            why=self.full.why.code,
-            reason=reason,
-            audits=self.audits,
-            audited=self.audited,
-        )
-
     @property
     def batches(self) -> tuple[Batch, ...]:
         return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
@@ -119,6 +105,9 @@ class Written:
         """Delete what is staged."""
         for batch in self.batches:
             batch.delete()
+
+
+NOTHING_WRITTEN = Written(None, Counts())
 
 
 @dataclass(frozen=True)
