@@ -7,9 +7,10 @@ has the rows of
     select * except (u_0) from (select *, row_number() over (order by v desc, k) as u_0
     from (select k, v from t where p) as u_0q) as u_0w where u_0 <= 4 and u_0 > 1
 
-because Spark sorts by ORDER BY as by that of a window. The order may name columns of the result:
-by their names, by their numbers, or as the qualified columns that they show. A LIMIT without an
-order, or behind another order, stays: which rows it takes is not known.
+because Spark sorts by ORDER BY as by that of a window, and takes the first rows below the window
+(its plan has TakeOrderedAndProject), not all of them in one partition. The order may name columns
+of the result: by their names, by their numbers, or as the qualified columns that they show. A LIMIT
+without an order, or behind another order, stays: which rows it takes is not known.
 """
 
 from __future__ import annotations
