@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -19,11 +20,18 @@ from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence
 from dbt.adapters.mvsink.materialization.options import kinds
 from dbt.adapters.mvsink.materialization.options.gate_options import AuditConfig
-from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions, ignored_configs
+from dbt.adapters.mvsink.materialization.options.table import (
+    OPTIONS,
+    TASK,
+    VIEW,
+    ModelOptions,
+    ignored_configs,
+)
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.properties import Freshness
 from dbt.adapters.mvsink.sink import OnSchemaChange
+from tests.support.package_edges import ROOT
 
 DEFAULTS = {
     "refresh": RefreshSpec(),
@@ -265,3 +273,28 @@ def test_row_m_a_version_says_that_a_function_was_redefined(monkeypatch):
 def test_row_m_what_is_no_version(value):
     with pytest.raises(InvalidOption, match=r"`deterministic_functions`(.|\n)*like \{clean: 2\}"):
         functions(value)
+
+
+PACKAGE = ROOT / "dbt" / "adapters" / "mvsink"
+ONLY_FOR = {  # the modules that run one materialization; all others may serve both
+    VIEW: ("mv", "evidence", "explanation", "kept_sums", "query_change", "proofs", "commands"),
+    TASK: ("task", "task_columns", "task_inputs", "tasks"),
+}
+# a task's columns cannot change: `ignored_configs` says that it has no effect there
+NO_EFFECT = {("on_schema_change", TASK)}
+
+
+def consumers(name: str) -> set[str]:
+    """The modules that use an option, beside the table."""
+    used = re.compile(rf"\boptions(\(\w+, \w+\))?\.{name}\b|parse\(.*\)\.{name}\b")
+    files = [*(PACKAGE / "materialization").glob("*.py"), *(PACKAGE / "adapter").glob("*.py")]
+    files += (PACKAGE / "materialization" / "options").glob("[!t]*.py")
+    return {path.stem for path in files if used.search(path.read_text())}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_has_a_consumer_in_each_materialization_that_declares_it(name):
+    found = consumers(name)
+    for materialization in OPTIONS[name].of:
+        others = {each for other, those in ONLY_FOR.items() if other != materialization for each in those}
+        assert found - others or (name, materialization) in NO_EFFECT, materialization
