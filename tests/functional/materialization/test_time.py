@@ -88,7 +88,7 @@ class TestReferences(TimeBase):
         assert "parquet.`" in self.ran(project, "top") and f"{project.test_schema}.mv" not in self.ran(
             project, "top"
         )
-        assert self.note(project, "top").references == {f"{project.test_schema}.mv": T + 2 * MINUTE}
+        assert self.note(project, "top").read.times == {f"{project.test_schema}.mv": T + 2 * MINUTE}
         assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
 
     def test_what_a_dbt_view_reads_is_read_as_of_the_run_too(self, project):
@@ -104,7 +104,7 @@ class TestReferences(TimeBase):
         self.set_source(project, MORE)
         at(4, "run", "--select", "source_rows", "mv")
         assert f"+3 -0 at {AT.format(2)}" in at(2, "run", "--select", "top")
-        assert self.note(project, "top").references == {f"{project.test_schema}.mv": T + 2 * MINUTE}
+        assert self.note(project, "top").read.times == {f"{project.test_schema}.mv": T + 2 * MINUTE}
         assert f"+1 -0 at {AT.format(4)}" in at(4, "run", "--select", "top")
         assert self.rows(project, "top") == self.rows(project, "between")
 
@@ -138,7 +138,7 @@ class TestReferences(TimeBase):
                 out = at(2, "run", "--select", "top", "foreign", "--defer", "--state", "state")
                 assert out.count(f"+3 -0 at {AT.format(2)}") == 2 and "as of" not in out
                 for name in ("top", "foreign"):
-                    assert self.note(project, name).references == {f"{prod}.mv": T + 2 * MINUTE}
+                    assert self.note(project, name).read.times == {f"{prod}.mv": T + 2 * MINUTE}
                     assert len(self.rows(project, name)) == 3
                 assert handle.state().holds == {}, "another's shard is not held"
             finally:
@@ -241,8 +241,8 @@ class TestReferences(TimeBase):
             )
             assert len(self.rows(project, "mv")) == len(self.rows(project, "top")) == 1
             assert (
-                self.note(project, "mv").versions
-                == self.note(project, "top").versions
+                self.note(project, "mv").read.versions
+                == self.note(project, "top").read.versions
                 == {f"{schema}.raw": 0}
             )
             at(1, "run", "--select", "mv")
