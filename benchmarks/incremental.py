@@ -159,7 +159,7 @@ class Inputs:
                     [batch], description.lower, description.upper, since=since
                 )
                 # as every run does: otherwise the shard would be in ever more files
-                upkeep = Upkeep(stager.engine, handle, at, Stopwatch())
+                upkeep = Upkeep(stager.engine, handle, Stopwatch())
                 upkeep.maintain(done.maintenance)
                 assert not upkeep.warnings, upkeep.warnings
         self.round += 1
