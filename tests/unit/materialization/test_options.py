@@ -294,7 +294,7 @@ def consumers(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_has_a_consumer_in_each_materialization_that_declares_it(name):
-    found = consumers(name)
+    modules = consumers(name)
     for materialization in OPTIONS[name].of:
         others = {each for other, those in ONLY_FOR.items() if other != materialization for each in those}
-        assert found - others or (name, materialization) in NO_EFFECT, materialization
+        assert modules - others or (name, materialization) in NO_EFFECT, materialization
