@@ -9,6 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.bind import replaced_by_themselves
 from dbt.adapters.mvsink.continual_task.parse import parse
+from dbt.adapters.mvsink.engine.plan_text import same_text
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
 from dbt.adapters.mvsink.materialization.splice_witness import BOUND, check_bindings
 from dbt.adapters.mvsink.user_sql import splice
@@ -60,6 +61,16 @@ def test_no_statement_that_is_read_rightly_is_refused(engine, statements, monkey
     assert check(engine, statements, kept) == kept and not compared  # once
     assert check(engine, statements + "; delete from db.t", kept) != kept
     assert check(engine, statements, readable=False) == {}  # what reads the output is asked again
+
+
+def test_nor_is_one_over_servers_where_texts_of_plans_are_compared(engine, monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        type(engine), "same_plan", lambda *args: compared.append(same_text(*args)) or compared[-1]
+    )
+    for statements in STATEMENTS:
+        check(engine, statements)
+    assert len(compared) > len(STATEMENTS) and all(compared)
 
 
 def other_input(monkeypatch):

@@ -19,11 +19,11 @@ from collections.abc import Collection, Mapping
 from dbt.adapters.mvsink.continual_task.bind import replaced_by_themselves
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Engine, EngineError
-from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.opening import Opened
-from dbt.adapters.mvsink.shard import ShardState, number_of
+from dbt.adapters.mvsink.materialization.witness import asked_of
+from dbt.adapters.mvsink.shard import ShardState
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 
@@ -51,8 +51,7 @@ def check_bindings(
     nothing: none as long as there is no output, which the statements may read.
     """
     claims = list(replaced_by_themselves(program, references))
-    version = f"spark {session_of(engine).version}"
-    number = str(number_of([f"rules {RULES}", version, *(text for claim in claims for text in claim)]))
+    number = str(asked_of(engine, RULES, *(text for claim in claims for text in claim)))
     if state.properties.get(BOUND) != number:
         for written, replaced in claims:
             at = query_at(written, 1), query_at(replaced, 1)

@@ -13,12 +13,10 @@ from dbt.adapters.mvsink.continual_task.carry_time import carry_time, stateless
 from dbt.adapters.mvsink.continual_task.statements import Insert, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError
 from dbt.adapters.mvsink.engine.plan_text import STAND_IN, carries
-from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.exceptions import InputRefused
 from dbt.adapters.mvsink.materialization.task_inputs import Source
-from dbt.adapters.mvsink.materialization.witness import OTHERWISE
+from dbt.adapters.mvsink.materialization.witness import OTHERWISE, asked_of
 from dbt.adapters.mvsink.physical import TIME
-from dbt.adapters.mvsink.shard import number_of
 from dbt.adapters.mvsink.user_sql.marks import NOW
 
 RULES = "1"  # another number: what was compared before proves nothing
@@ -92,5 +90,4 @@ class Times:
         view, columns = self.source.view, list(map(str, self.source.columns))
         behind = [] if view is None else [view.carried(WITH_TIMES), str(list(map(str, view.columns)))]
         statements = [part for claim in self._statements() for part in claim]
-        version = f"spark {session_of(self.engine).version}"
-        return str(number_of([f"rules {RULES}", version, str(columns), *behind, *statements]))
+        return str(asked_of(self.engine, RULES, str(columns), *behind, *statements))

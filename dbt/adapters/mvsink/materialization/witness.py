@@ -67,8 +67,14 @@ def numbers(context: RunContext, recorded: Callable[[str], int | None] | None) -
 
 def _number(context: RunContext, analysed: Analysed) -> int:
     columns = [f"{name} {analysed.names.columns_of(name)}" for name in analysed.relations]
-    version = session_of(context.engine).version
-    return number_of([f"rules {RULES}", f"spark {version}", f"sql {query_at(context.query, 0)}", *columns])
+    return asked_of(context.engine, RULES, f"sql {query_at(context.query, 0)}", *columns)
+
+
+def asked_of(engine: Engine, rules: str, *texts: str) -> int:
+    """The number of a question about ``texts`` that this Spark answers always in the same way.
+    ``rules``: another number asks again.
+    """
+    return number_of([f"rules {rules}", f"spark {session_of(engine).version}", *texts])
 
 
 def _compared(engine: Engine, query: str, analysed: Analysed) -> str:
