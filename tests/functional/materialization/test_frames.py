@@ -81,3 +81,6 @@ class TestFrames:
         run_dbt(["run"])
         assert {model for model, _ in reached} == set(MODELS)
         assert {key: names for key, names in reached.items() if len(names) > MOST} == {}
+        for model in MODELS:
+            [read] = project.run_sql(f"select count(*) from {project.test_schema}.{model}", fetch="one")
+            assert read > 0
