@@ -9,6 +9,7 @@ import pytest
 from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.bind import replaced_by_themselves
 from dbt.adapters.mvsink.continual_task.parse import parse
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.engine.plan_text import same_text
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
 from dbt.adapters.mvsink.materialization.splice_witness import BOUND, check_bindings
@@ -73,6 +74,29 @@ def test_nor_is_one_over_servers_where_texts_of_plans_are_compared(engine, monke
     assert len(compared) > len(STATEMENTS) and all(compared)
 
 
+UNREADABLE = (
+    "insert into db.t select nothing, val from db.i",
+    "insert into db.t select * from db.none",
+    "insert into db.t select key, (select max(val) from db.none where db.none.key = db.i.key) from db.i",
+    "insert into db.t select db.i.key from db.i group by db.i.val",
+    "delete from db.t where db.t.key in (select db.none.val from db.none)",
+    "update db.t set val = nofun(db.t.val)",
+)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("statement", UNREADABLE)
+def test_what_spark_cannot_read_is_left_to_the_run(engine, monkeypatch, statement, texts):
+    if texts:
+        monkeypatch.setattr(type(engine), "same_plan", lambda *args: same_text(*args))
+    assert set(check(engine, statement)) == {BOUND}
+
+
+def test_a_query_that_spark_cannot_read_has_no_text_of_its_plan(engine):
+    with pytest.raises(EngineError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        same_text(engine, "select * from db.none", "select * from db.none", {})
+
+
 def other_input(monkeypatch):
     """The reference's rows in the place of the input's."""
     replace = bind.replace_relations
@@ -120,6 +144,5 @@ def test_another_meaning_is_an_error(engine, monkeypatch, wrong, statement):
         check(engine, statement)
 
 
-def test_what_spark_refuses_anyway_is_left_to_the_run(engine):
-    assert check(engine, "insert into db.t select nothing, val from db.i")
+def test_a_statement_without_relations_is_compared_too():
     assert [*replaced_by_themselves(program("delete from db.t"), [])]

@@ -26,6 +26,8 @@ EVERY = "1000000"
 _STAND_IN = re.compile(r"\b_mv_w(\d+)\b")
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)(?:\n== Optimized Logical Plan ==|\Z)", re.DOTALL)
+# of a query that it cannot analyze, EXPLAIN shows the error there, and what it resolved so far
+_FAILED = re.compile(r"(?:[a-z]\w*\.){2,}\w*(?:Exception|Error): (.*)")
 _INDENTATION = re.compile(r"(?:[ :]  )*(?:[:+]- )?")
 _STEP = 3  # characters by which a child is indented
 _ALIAS = re.compile(r" AS [^#\n]*#")
@@ -34,8 +36,13 @@ _NUMBERED = re.compile(r"(?<=#)\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\
 
 
 def analyzed_section(explained: str) -> str | None:
-    """The analyzed plan in what EXPLAIN EXTENDED prints, behind a line of its columns and types."""
+    """The analyzed plan in what EXPLAIN EXTENDED prints, behind a line of its columns and types.
+
+    Raises `EngineError` for a query that Spark cannot analyze.
+    """
     match = _ANALYZED.search(explained)
+    if match and (failed := _FAILED.match(match[1])):
+        raise EngineError(failed[1])
     return None if match is None else match[1]
 
 
