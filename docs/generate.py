@@ -41,7 +41,7 @@ def _table(materialization: str) -> Iterator[str]:
     for option in OPTIONS.values():
         if materialization in option.of:
             keys = " or ".join(f"`{key}`" for key in option.keys)
-            yield f"| {keys} | {option.kind.allowed} | {option.default_words} | {option.doc} |"
+            yield f"| {keys} | {option.kind.allowed} | {option.words} | {option.doc} |"
 
 
 def schema() -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _properties(materialization: str) -> Iterator[tuple[str, Any]]:
 def _property(option: Option[Any]) -> dict[str, Any]:
     allowed = [dict(option.kind.schema), JINJA, {"type": "null"}]
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", option.doc)
-    words = f"{plain}\nAllowed: {option.kind.allowed}. Default: {option.default_words}."
+    words = f"{plain}\nAllowed: {option.kind.allowed}. Default: {option.words}."
     return {"description": words, "anyOf": allowed}
 
 

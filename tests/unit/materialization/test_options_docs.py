@@ -1,12 +1,19 @@
-"""What is generated from the table of options is current, and editors get the right answers."""
+"""What is generated from the table of options is current, the defaults that pages name by hand are
+the code's, and editors get the right answers."""
 
 from __future__ import annotations
+
+import dataclasses
+import re
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.cli.main import cli
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.materialization.options.table import OPTIONS, ModelOptions
 from docs import generate
+from tests.support.package_edges import ROOT
 
 VALIDATOR = Draft202012Validator(generate.schema())
 PARSE = {"self_correcting_mv": ModelOptions.parse, "continual_task": ModelOptions.parse_task}
@@ -21,6 +28,50 @@ def test_the_published_schema_is_what_is_generated():
     """If not: python -m docs.generate"""
     assert generate.SCHEMA.read_text() == generate.schema_text()
     Draft202012Validator.check_schema(generate.schema())
+
+
+BY_HAND = [  # where the prose names a default: the page, what it says there, the option, its default
+    ("README.md", "(`verify`, once a day by default)", "verify", "1 day"),
+    ("README.md", "(`retain_history`, one day by default)", "retain_history", "1 day"),
+    ("docs/configuration.md", "by default, one run a day evaluates it", "verify", "1 day"),
+    ("docs/incremental.md", "By default, every query is evaluated in full once a day", "verify", "1 day"),
+    ("docs/incremental.md", "With the default of a day, a model that runs", "verify", "1 day"),
+    ("docs/incremental.md", "no more than the default of a day: its history", "retain_history", "1 day"),
+    ("docs/incremental.md", "| `incremental` | | |---|---| | `auto` (default) |", "incremental", "auto"),
+    ("docs/incremental.md", "| `state` | | |---|---| | `auto` (default) |", "state", "auto"),
+    ("docs/reliability.md", "A verification finds it, once a day by default", "verify", "1 day"),
+    ("docs/design/sink.md", "(`sink/verify.py`, once a day by default)", "verify", "1 day"),
+    ("docs/design/refresh.md", "refresh: on_commit # default", "refresh", "on_commit"),
+    ("docs/design/tasks.md", "With `initial_snapshot: true` (default)", "initial_snapshot", True),
+    ("docs/design/why.md", "**Files are copied** into the companion by default", "input_files", "copied"),
+]
+
+
+@pytest.mark.parametrize(("page", "words", "option", "default"), BY_HAND)
+def test_the_prose_names_the_defaults_that_options_have(page, words, option, default):
+    """If not: the default changed and the page did not, or the page changed and this list did not."""
+    assert words in " ".join((ROOT / page).read_text().split())
+    assert OPTIONS[option].written == default
+
+
+def test_the_prose_names_the_defaults_that_commands_have():
+    text = (ROOT / "docs" / "commands.md").read_text()
+    compared = {}
+    for command, section in re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", text, re.M | re.S):
+        defaults = {name: each.default for each in cli.commands[command].params for name in each.opts}
+        for name, row in re.findall(r"^\| `(--[\w-]+).*?` \| (.* by default.*) \|$", section, re.M):
+            if named := re.search(r"[`; ]*([^`;,]+?)`? by default", row):
+                compared[command, name] = (named[1].strip(), str(defaults[name]))
+    assert len(compared) == 6
+    assert {key for key, (named, default) in compared.items() if named != default} == set()
+
+
+def test_the_page_names_the_defaults_that_profiles_have():
+    defaults = {field.name: field.default for field in dataclasses.fields(MvsinkCredentials)}
+    table = generate.PAGE.read_text().split("| key | meaning | default |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .* \| `([^`]+)` \|$", table, re.M)
+    assert len(rows) == 5
+    assert [row for row in rows if str(defaults[row[0]]).lower() != row[1]] == []
 
 
 GOOD = [

@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.continual_task.errors import HEADS
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.exceptions import InvalidOption, OptionNotOffered
 from dbt.adapters.mvsink.materialization.options.freshness import FRESHNESS_LIMITS
-from dbt.adapters.mvsink.materialization.options.gate_options import AUDIT, MAX_CHANGE, AuditConfig
+from dbt.adapters.mvsink.materialization.options.gate_options import AUDIT, MAX_CHANGE
 from dbt.adapters.mvsink.materialization.options.kinds import (
     BOOLEAN,
     COLUMNS,
@@ -28,38 +28,45 @@ from dbt.adapters.mvsink.materialization.options.kinds import (
     VERIFY,
     OwnFunctions,
     ValueKind,
-    VerifyPolicy,
     choice,
     nearest,
     text_choice,
 )
 from dbt.adapters.mvsink.materialization.options.refresh import REFRESH
 from dbt.adapters.mvsink.materialization.options.task_options import COLUMN_TYPES, reset_words
-from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
 from dbt.adapters.mvsink.shard_sql import OnError
 from dbt.adapters.mvsink.shard_sql.properties import Freshness
 from dbt.adapters.mvsink.sink import Incremental, Learned, MaxChange, OnSchemaChange, SumsPolicy
 
 T = TypeVar("T")
 VIEW, TASK = MATERIALIZATIONS = ("self_correcting_mv", "continual_task")
-DAY = 86_400_000
 
 
 @dataclass(frozen=True, eq=False)
 class Option(Generic[T]):
-    """One entry: what is allowed, the default as a value and in words (as the documentation
-    shows it), one sentence of documentation, and which materializations have it. ``alias`` is a
-    second spelling; ``is_dbts``: dbt itself has a config of this name.
+    """One entry: what is allowed, the default as a config would write it (or the value, where no
+    config can), one sentence of documentation, and which materializations have it. ``words``: the
+    default in the documentation, where it is not what is written. ``alias`` is a second spelling;
+    ``is_dbts``: dbt itself has a config of this name.
     """
 
     kind: ValueKind[T]
-    default: T
-    default_words: str
+    written: T | str | bool
     doc: str
     of: tuple[str, ...] = MATERIALIZATIONS
+    words: str = ""
     alias: str = ""
     is_dbts: bool = False
     name: str = field(default="", init=False)
+    default: T = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The default is read as a config is, and the documentation shows what is read."""
+        written = self.written
+        default = self.kind.read(written) if isinstance(written, (str, bool)) else written
+        words = f"`{str(written).lower()}`" if isinstance(written, (str, bool)) else "none"
+        object.__setattr__(self, "default", default)
+        object.__setattr__(self, "words", self.words or words)
 
     def __set_name__(self, owner: type, name: str) -> None:
         object.__setattr__(self, "name", name)
@@ -95,30 +102,26 @@ class ModelOptions:
 
     refresh = Option(
         REFRESH,
-        RefreshSpec(),
-        "`on_commit`",
+        "on_commit",
         "When the contents may change: with every run, or on a [schedule](#refresh-schedules).",
         of=(VIEW,),
     )
     verify = Option(
         VERIFY,
-        VerifyPolicy(DAY),
-        "`1 day`",
+        "1 day",
         "How often a run evaluates the query even though its inputs are unchanged, and compares all contents by an "
         "independent digest: see [Unchanged inputs](#unchanged-inputs).",
         of=(VIEW,),
     )
     incremental = Option(
         choice(Incremental),
-        Incremental.AUTO,
-        "`auto`",
+        "auto",
         "Whether the contents are computed from the changes of the inputs: see [Incremental maintenance](incremental.md).",
         of=(VIEW,),
     )
     state = Option(
         choice(SumsPolicy),
-        SumsPolicy.AUTO,
-        "`auto`",
+        "auto",
         "Whether a model of sums, counts and averages keeps its sums, so that a run adds up what changed: see "
         "[Sums](incremental.md#sums).",
         of=(VIEW,),
@@ -126,28 +129,26 @@ class ModelOptions:
     deterministic_functions = Option[OwnFunctions](
         FUNCTIONS,
         OwnFunctions(),
-        "none",
         "Functions that are not Spark's own and depend on their arguments only. Another version says that a function was "
         "redefined: the next run evaluates the query.",
         of=(VIEW,),
     )
     retain_history = Option(
-        INTERVAL, DAY, "`1 day`", "How far the read frontier (`since`) trails the write frontier (`upper`)."
+        INTERVAL, "1 day", "How far the read frontier (`since`) trails the write frontier (`upper`)."
     )
     assert_not_null = Option(
-        COLUMNS, (), "none", "A NULL in one of these columns is an error; see `on_error`.", of=(VIEW,)
+        COLUMNS, (), "A NULL in one of these columns is an error; see `on_error`.", of=(VIEW,)
     )
     on_error = Option[OnError | None](
         choice(OnError),
         None,
-        "`fail`; for `assert_not_null` `record`",
         "`fail`: the model fails and its table does not change. `record`: readers get the error until it is corrected.",
+        words="`fail`; for `assert_not_null` `record`",
     )
-    read_only = Option(BOOLEAN, False, "`false`", "A run only reports what it would write.")
+    read_only = Option(BOOLEAN, False, "A run only reports what it would write.")
     on_schema_change = Option(
         choice(OnSchemaChange, {"ignore": OnSchemaChange.SYNC_ALL_COLUMNS}),
-        OnSchemaChange.SYNC_ALL_COLUMNS,
-        "`sync_all_columns`",
+        "sync_all_columns",
         "What happens when the query's columns differ from the table's: see [Changed columns](#changed-columns). "
         "A task's columns cannot change.",
         is_dbts=True,
@@ -155,22 +156,19 @@ class ModelOptions:
     on_configuration_change = Option(
         text_choice("apply", "continue", "fail"),
         "apply",
-        "`apply`",
         "What happens when the query, the schedule or the statements differ from those that the shard stores.",
         is_dbts=True,
     )
-    adopt = Option(BOOLEAN, False, "`false`", "Take over a shard that belongs to another model or target.")
+    adopt = Option(BOOLEAN, False, "Take over a shard that belongs to another model or target.")
     audit = Option(
         AUDIT,
-        AuditConfig(),
-        "`false`",
+        False,
         "Tests that the new contents must pass before anything is written: see [The publish gate](#the-publish-gate).",
         of=(VIEW,),
     )
     max_change = Option[MaxChange | Learned | None](
         MAX_CHANGE,
         None,
-        "none",
         "A run that would change more, or with `auto` much more than usual, fails and writes nothing: see "
         "[The publish gate](#the-publish-gate).",
         of=(VIEW,),
@@ -178,14 +176,12 @@ class ModelOptions:
     freshness = Option(
         FRESHNESS_LIMITS,
         Freshness(),
-        "none",
         "How old the contents may be: for [`mvsink status --slo`](commands.md#status) and `mvsink metrics`.",
         is_dbts=True,
     )
     initial_snapshot = Option(
         BOOLEAN,
         True,
-        "`true`",
         "Whether the first run processes the whole input, or only what comes after it.",
         of=(TASK,),
         alias="snapshot",
@@ -193,15 +189,14 @@ class ModelOptions:
     column_types = Option[tuple[Column, ...]](
         COLUMN_TYPES,
         (),
-        "those of the first INSERT",
         "The output's columns, unless the model has an enforced contract.",
         of=(TASK,),
+        words="those of the first INSERT",
         is_dbts=True,
     )
     on_late_reference = Option(
         text_choice("newest", "wait"),
         "newest",
-        "`newest`",
         "When a referenced shard has not passed the time: `newest` reads its newest contents, and the log line says so; "
         "`wait` leaves the time pending.",
         of=(TASK,),
@@ -209,7 +204,6 @@ class ModelOptions:
     input_files = Option(
         text_choice("copied", "append_only"),
         "copied",
-        "`copied`",
         "`copied` keeps a copy of the rows of a files input, to take them back when a file vanishes; `append_only` keeps "
         "none and refuses a file that vanished.",
         of=(TASK,),
