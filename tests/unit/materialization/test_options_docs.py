@@ -49,7 +49,7 @@ BY_HAND = [  # where the prose names a default: the page, what it says there, th
 
 @pytest.mark.parametrize(("page", "words", "option", "default"), BY_HAND)
 def test_the_prose_names_the_defaults_that_options_have(page, words, option, default):
-    """If not: the default changed and the page did not, or the page changed and this list did not."""
+    """If not: the page does not follow the option, or this list does not follow the page."""
     assert words in " ".join((ROOT / page).read_text().split())
     assert OPTIONS[option].written == default
 
