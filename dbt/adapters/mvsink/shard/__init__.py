@@ -17,16 +17,17 @@ Invariants:
 - `upper` falls only with a new generation; `since` never moves back and never passes `upper`.
 - Of two writers with the same expected upper one wins. The other gets `UpperMismatch`, and has
   changed nothing.
-- An update at a time before `upper` never changes, except by compaction, which changes no readable
-  collection, and by the addition of columns (`evolve`), in which it is NULL. A batch staged for
-  other columns than the shard's is never appended.
+- An update at a time before `upper` changes only by compaction, which changes no readable
+  collection, and by the addition of columns (`evolve`), which are NULL in it. A batch that was
+  staged for other columns than the shard's is never appended.
 - Staged files are invisible until their commit, and are deleted only once it is known that the
   commit did not happen.
 
 The layer knows no SQL engine and no dbt. Decisions are pure (`state`, `policy`), `commit_loop` owns
-the retries, and only `delta` commits to Delta. The handles' methods are the public API, in full:
-replicated writers (`append`), batches handed between processes (`to_transmittable`), listeners and
-waits (`listen`, `wait_for_upper_past`) are for programs that use shards without dbt.
+the retries, and only `delta` commits to Delta. The handles' methods are the public API. dbt does
+not use all of them: replicated writers (`append`), batches handed between processes
+(`to_transmittable`), listeners and waits (`listen`, `wait_for_upper_past`) are for programs that
+use shards without dbt.
 """
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME

@@ -2,10 +2,10 @@
 
 A batch is owned by one handle at a time. It ends consumed (appended), deleted, or handed over
 (`to_transmittable`); any use after that is `InvalidUsage`. A handle that receives a batch claims it
-in the log (`claims`), so that of many copies of its description one is used.
+in the log (`claims`), so that only one of several copies of its description is used.
 
-From before its commit is sent until the outcome is known, a batch is *in doubt*: the log may name
-its files, so nothing deletes them. If the commit is interrupted (by a signal or an unexpected
+From just before its commit is sent until the outcome is known, a batch is *in doubt*: the log may
+name its files, so nothing deletes them. If the commit is interrupted (by a signal or an unexpected
 failure), the batch stays in doubt, and garbage collection, which reads the log, decides.
 """
 
@@ -96,11 +96,11 @@ class Batch:
 
     @property
     def uri(self) -> str:
-        """The directory's full place."""
+        """The full path or URL of the directory."""
         return f"{self.storage.uri}/{self.directory}"
 
     def diffs(self) -> pa.Table:
-        """`_mv_diff` and `_mv_error` of every staged update, in memory, so `rows` must be few."""
+        """`_mv_diff` and `_mv_error` of every staged update, read into memory: for few rows."""
         schema = pa.schema([field for field in META_SCHEMA if field.name in (DIFF, ERROR)])
         return pa.concat_tables(self.storage.read(file, schema) for file in self.files)
 
@@ -112,13 +112,15 @@ class Batch:
             )
 
     def end(self, state: BatchState) -> None:
-        """Release the files without touching them."""
+        """Give up ownership of the files without touching them."""
         self._claim.clear()
         self.state = state
         self._finalizer.detach()
 
     def doubt(self) -> None:
-        """Put the batch in doubt before a commit of its files is sent: nothing deletes them now."""
+        """Put the batch in doubt before a commit of its files is sent: from now on nothing deletes
+        them.
+        """
         self.require_staged()
         if not self._claimed():
             raise InvalidUsage(
@@ -149,7 +151,7 @@ class Batch:
             return False
 
     def delete(self) -> None:
-        """Delete the staged files; harmless the second time. While the batch is in doubt they stay.
+        """Delete the staged files; harmless the second time. They stay while the batch is in doubt.
 
         Raises `InvalidUsage` if the batch was appended or handed over.
         """
@@ -163,7 +165,7 @@ class Batch:
             self.storage.delete_directory(directory)
 
     def to_transmittable(self) -> dict[str, Any]:
-        """A JSON-safe description from which another process makes a batch. This one is spent."""
+        """A JSON-safe description for another process to make a batch from; this one is spent."""
         self.require_staged()
         self.end(BatchState.SPENT)
         return {
@@ -179,7 +181,7 @@ class Batch:
 def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, Any]) -> Batch:
     """The inverse of `Batch.to_transmittable`. Refuses a newer format version, logs an older one.
 
-    ``schema`` is used for a description without one.
+    ``schema`` is used if the description has none.
     """
     version = description.get("format_version") if isinstance(description, dict) else None
     if not isinstance(version, int) or version > FORMAT_VERSION:
@@ -210,7 +212,7 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
 
 
 def _described_file(kept: Any) -> DataFile:
-    """A file of a description, which has what `DataFile` has."""
+    """The file that a description describes: ``kept`` has the fields of `DataFile`."""
     numbers = {name: optional(kept.get(name), an_integer) for name in COUNTED} if an_object(kept) else {}
     unknown = kept.keys() - {"path", "size", "deletion_vector", *COUNTED}
     if unknown:
@@ -222,7 +224,7 @@ def _described_file(kept: Any) -> DataFile:
 
 
 def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain) -> None:
-    """Rule 1 on the files' statistics."""
+    """Checks rule 1 on the files' statistics."""
     for file in files:
         check_time_bounds(file.min_time, file.max_time, lower, upper)
 
@@ -236,9 +238,10 @@ class Cut:
 
 
 def cut(storage: Storage, batch: Batch, lower: Antichain, upper: Antichain) -> Cut | None:
-    """Rule 2: the batch's updates with ``lower <= time < upper``; rewrites parts at the bounds.
+    """The batch's updates with ``lower <= time < upper`` (rule 2); rewrites parts that cross a
+    bound.
 
-    None if every part is inside the bounds: then the batch's own files can be used.
+    None if every part is inside the bounds, so that the batch's own files can be used.
     """
     if all(_inside(file, lower, upper) for file in batch.files):
         return None

@@ -1,17 +1,18 @@
-"""Claims: who alone may commit a staged directory that its writer no longer owns. Pure.
+"""Claims: which one writer may commit a staged directory that no longer belongs to its first
+writer. Pure.
 
-A writer owns what it stages, and no other knows of it. Two kinds of directories have no owner:
-those that were handed over (`Batch.to_transmittable`), and those that garbage collection finds. The
-log decides about them, because only one commit can be next:
+A writer owns what it stages, and no other writer knows of it. Two kinds of directories have no
+owner: those that were handed over (`Batch.to_transmittable`), and those that garbage collection
+finds. The log decides who gets them, because only one commit can be next:
 
-- A batch that was handed over belongs to the writer whose claim is in the log. There is one claim,
-  and none for a directory that is or was live.
+- A batch that was handed over belongs to the writer whose claim is in the log. A directory has at
+  most one claim, and none if it is or was live.
 - Garbage collection claims what it is about to delete. A commit that comes before the claim makes
-  the files live, and they stay. A commit that comes after it sees the claim, and is refused.
+  the files live, and they stay. A commit that comes after it sees the claim and is refused.
 
-A claim is forgotten once its directory is gone: a commit checks that its files exist, after it has
-read the version that it follows. A directory that was collected may be written again by an engine
-that was still at work, so that claim is kept for a week.
+A claim is forgotten once its directory is gone: a commit checks that its files exist after it has
+read the version that it follows. An engine that is still at work may write a collected directory
+again, so that kind of claim is kept for a week.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def claim(state: ShardState, files: Sequence[DataFile], owner: str, removed: Col
     """``owner`` claims the directories of ``files``, which were handed over.
 
     ``removed`` are paths that the log no longer names. `InvalidUsage` if one of the directories was
-    claimed before, or if any file in it is or was live.
+    claimed before, or has a file that is or was live.
     """
     wanted = {name_of(file.path) for file in files}
     used = {name_of(path) for path in (*(file.path for file in state.files), *removed)}
@@ -52,10 +53,10 @@ def claim(state: ShardState, files: Sequence[DataFile], owner: str, removed: Col
 
 
 def condemn(state: ShardState, abandoned: Collection[str], gone: Collection[str], now: int) -> Change | None:
-    """Garbage collection claims the directories ``abandoned`` (names below ``batches/``), those
+    """Garbage collection claims those of the ``abandoned`` directories (names below ``batches/``)
     that are not live, at the time ``now`` (ms). None if it has claimed them all already.
 
-    ``gone``: directories with a claim that do not exist.
+    ``gone`` are directories with a claim that no longer exist.
     """
     live = {name_of(file.path) for file in state.files}
     new = {name for name in abandoned if name not in live and not collected(state, name)}
@@ -91,7 +92,7 @@ def encode(claims: Mapping[str, str]) -> str:
 
 
 def decode(text: str) -> dict[str, str]:
-    """The inverse of `encode`. Raises `Unreadable`: who may commit a directory is not guessed."""
+    """The inverse of `encode`. Raises `Unreadable` rather than guess who may commit a directory."""
     return {name: a_text(owner) for name, owner in an_object(parsed(text or "{}")).items()}
 
 

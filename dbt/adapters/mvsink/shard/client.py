@@ -32,10 +32,10 @@ Result = TypeVar("Result")
 class ShardClient:
     """Opens shards.
 
-    ``storage_options`` are the `deltalake` package's; ``locate`` gives another storage (tests).
-    ``timeout`` (seconds): how long the handles' methods retry while the log cannot be reached,
-    before they raise `StorageError`. ``one_thread``: only one uses the client and its handles; then
-    a second handle of a shard reads only what is new in its log.
+    ``storage_options`` are those of the `deltalake` package; ``locate`` gives another storage
+    (tests). While the log cannot be reached, the handles' methods retry for ``timeout`` seconds
+    before they raise `StorageError`. With ``one_thread``, a single thread uses the client and its
+    handles; a second handle of a shard then reads only what is new in its log.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class ShardClient:
             storage.delete_directory("")
 
     def open_writer(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
-        """A writer; the shard is created if needed. Two that create it at once get the same one.
+        """A writer; creates the shard if needed. Two processes that create it at once get the same
+        one.
 
         Raises `SchemaMismatch` if the shard's data columns are not those of ``schema``,
         `InvalidUsage` for a reserved name.
@@ -85,7 +86,8 @@ class ShardClient:
         return handle
 
     def open_or_create(self, uri: str, schema: pa.Schema, purpose: str = "") -> WriteHandle:
-        """A writer whatever columns the shard has. If there is none, it is created with ``schema``.
+        """A writer, whatever columns the shard has. Without a shard, one is created with
+        ``schema``.
 
         Raises `InvalidUsage` for a reserved name.
         """
@@ -105,8 +107,8 @@ class ShardClient:
 
 
 def staged_elsewhere(storage: Storage, state: ShardState, directory: str) -> StagingHandle:
-    """A handle that stages for the shard in ``state`` below a local ``directory``, as a preview
-    does: the shard's own directory stays as it is. What it stages can never be appended.
+    """A handle for previews. It stages for the shard in ``state``, but below a local ``directory``,
+    so the shard's own directory stays as it is. What it stages can never be appended.
     """
     return StagingHandle(storage, state, DeltaStorage(directory))
 
@@ -114,9 +116,9 @@ def staged_elsewhere(storage: Storage, state: ShardState, directory: str) -> Sta
 def retry_on_replacement(handles: Sequence[WriteHandle], act: Callable[[], Result]) -> Result:
     """The result of ``act``, repeated until no shard of ``handles`` is replaced while it runs.
 
-    Handles are of one generation, runs are not. A run that gets `ShardReplaced` has lost a race, as
-    with a conflict: it reloads and starts again. Its staged files were meant for contents that are
-    gone, so they are deleted, and can never be appended to the new generation.
+    A handle belongs to one generation; a run does not. A run that gets `ShardReplaced` has lost a
+    race, as in a conflict: it reloads and starts again. Its staged files were meant for contents
+    that are gone, so they are deleted and never reach the new generation.
 
     ``act`` has to read everything again on each call. Raises `ShardReplaced` after ten attempts.
     """

@@ -91,8 +91,9 @@ def commit_version(path: str) -> int | None:
 
 
 def actions(text: str) -> Iterator[dict[str, Any]]:
-    """The actions of a commit. Other lines are skipped: Delta decides whether a log is valid. So
-    are lines that only another tool writes, for Python would read them for minutes: `is_long`.
+    """The actions of a commit. Other lines are skipped: Delta decides whether a log is valid. Very
+    long lines (`is_long`) are skipped too: only other tools write them, and Python would need
+    minutes to read one.
     """
     for line in lines(text):
         with suppress(Unreadable):
@@ -101,12 +102,14 @@ def actions(text: str) -> Iterator[dict[str, Any]]:
 
 
 def is_long(line: str) -> bool:
-    """Whether a line is longer than any that we write, by far."""
+    """Whether a line is far longer than any that we write."""
     return len(line) > LONGEST_LINE
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a commit. Characters that other texts break lines at may be in a JSON text."""
+    """The lines of a commit, split at line feeds only: a JSON text may have other characters that
+    `str.splitlines` would split at.
+    """
     return text.split("\n")
 
 
@@ -119,8 +122,8 @@ def first_garbage(text: str) -> tuple[int, str] | None:
 
 
 def _is_action(line: str) -> bool:
-    """Whether Delta can read the line: an object with one action or more, or with one that is
-    unknown here, and with what an action needs.
+    """Whether Delta can read the line: an object with at least one action, known here or not, and
+    with the fields that the action needs.
     """
     try:
         action = an_object(parsed(line))
@@ -137,8 +140,8 @@ def _is_action(line: str) -> bool:
 
 
 def fault_of(version: int, text: str) -> str:
-    """Why a commit cannot have been written like this: it has no action, or lacks some that it says
-    it has. Empty if it is whole as far as can be known; `first_garbage` has to judge its lines.
+    """Why a commit cannot have been written like this: it has no action, or fewer than it says.
+    Empty if it is whole as far as one can tell; `first_garbage` judges its lines.
     """
     fault = cut_off(version, text)
     if fault or any(map(is_long, lines(text))) or any(any(action) for action in actions(text)):
@@ -147,7 +150,7 @@ def fault_of(version: int, text: str) -> str:
 
 
 def cut_off(version: int, text: str) -> str:
-    """The same, without a look at what its lines are."""
+    """The same, without checking its lines."""
     if not text.strip():
         return f"commit {commit_path(version)} is empty ({len(text)} bytes)."
     try:
@@ -174,7 +177,7 @@ def own_metadata(info: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def changes_no_data(text: str) -> bool:
     """Whether a commit leaves a table's contents as they are: its files are marked so, or it is a
-    compaction of ours, whose files are not (see `delta`). False for an empty text.
+    compaction of ours, whose files are not marked so (see `delta`). False for an empty text.
     """
     with suppress(Unreadable):
         if own_metadata(commit_info(text)).get("kind") == COMPACTION:
@@ -187,8 +190,8 @@ def changes_no_data(text: str) -> bool:
 def checked_path(encoded: str) -> str | None:
     """The path that a log names as ``encoded``, relative to the shard; None if it is refused.
 
-    Refused are absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and every
-    text that another reader could decode to these. Such a path is another spelling of a file, or
+    Absolute paths, schemes, `.`, `..` and empty segments, backslashes, NUL, and every text that
+    another reader could decode to these are refused: such a path is another spelling of a file, or
     leads out of the shard.
 
     >>> checked_path("batches/1/part%20a.parquet")
@@ -243,7 +246,7 @@ def _counts(change: Change) -> dict[str, int]:
 
 def commit_of(version: int, text: str) -> Commit:
     """The commit of ``version`` from its file's ``text``. Raises `Unreadable` for metadata of ours
-    that is not what `metadata` makes; another tool's timestamp is only for people.
+    that `metadata` cannot have made. Another tool's timestamp is only for people.
     """
     info = commit_info(text)
     of = _fields(own_metadata(info))
@@ -269,7 +272,9 @@ class _Field(Protocol):
 
 
 def _fields(own: Mapping[str, Any]) -> _Field:
-    """A field of our metadata by name and kind; earlier releases wrote fewer."""
+    """A function that reads a field of our metadata by name and kind; earlier releases wrote fewer
+    fields.
+    """
 
     def of(name: str, kind: Callable[[Any], T], otherwise: T) -> T:
         value = own.get(name)
@@ -318,7 +323,7 @@ def _texts(value: Any) -> Mapping[str, str]:
 
 def _transaction(text: str, name: str) -> int | None:
     """The value that a commit gives to an application transaction; None if it leaves it as it is.
-    Lines of files go unparsed.
+    Lines about files are not parsed.
     """
     for action in actions("\n".join(line for line in lines(text) if name in line)):
         transaction = action.get("txn")

@@ -5,14 +5,14 @@ that version, reload and decide again: a transition that is still valid (after a
 retried, any other raises its conflict.
 
 A commit's outcome can be unknown: it was sent, and the reply was lost. Every change carries a
-unique token, so the log itself has the answer. The version carries this token (the commit happened)
-or another (it did not and never will, because the version is taken), or is still free. If it is
-free, the same change is sent again with the same token. If the first one arrives late after all,
-the second finds the version taken, with its own token.
+unique token, so the log itself has the answer. If the version carries this token, the commit
+happened. If it carries another, the commit did not happen and never will, because the version is
+taken. If the version is still free, the same change is sent again with the same token. Should the
+first one arrive late after all, the second finds the version taken, with its own token.
 
 The commit of a version may be gone although later ones exist: a checkpoint has replaced it. Then it
-proves nothing. If files that only this change adds are live, it happened. If not, it may have
-happened all the same, and compaction removed them: that is an `UnresolvedCommit`.
+proves nothing. If files that only this change adds are live, it happened. If none are, it may still
+have happened and compaction removed them: that is an `UnresolvedCommit`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Sent = dict[int, tuple[Change, ShardState]]
 
 
 class Backoff:
-    """Pauses that double, with jitter, for the storage's timeout or ``within`` seconds at most."""
+    """Pauses that double, with jitter, for at most the storage's timeout or ``within`` seconds."""
 
     def __init__(self, storage: Storage, within: float | None = None):
         self.deadline = time.monotonic() + (
@@ -155,7 +155,7 @@ def _token(storage: Storage, version: int, backoff: Backoff) -> str | None:
 
 
 def _wait_for_answer(backoff: Backoff, error: BaseException, version: int) -> None:
-    """Until the log has answered, a commit must not be reported as failed."""
+    """Wait for the log: until it has answered, a commit must not be reported as failed."""
     try:
         backoff.wait(error)
     except StorageError as over:

@@ -35,7 +35,9 @@ class LogFiles(Protocol):
 
 
 def damage(files: LogFiles) -> str:
-    """What is wrong with the log, and what to do; empty if nothing is, or it is out of reach."""
+    """What is wrong with the log, and what to do; empty if nothing is wrong or the log is out of
+    reach.
+    """
     fault = _damage(files)
     if fault:
         time.sleep(MOMENT)
@@ -59,7 +61,7 @@ def _damage(files: LogFiles) -> str:
 
 
 def _gap(commits: Sequence[int], begins: int) -> str:
-    """``begins``: the newest checkpoint's version, or -1. After it no commit may be missing."""
+    """What commits are missing after ``begins``, the newest checkpoint's version or -1."""
     after = [version for version in commits if version > begins]
     missing = sorted(set(range(begins + 1, after[-1])) - set(after)) if after else []
     if not missing:
@@ -71,8 +73,8 @@ def _gap(commits: Sequence[int], begins: int) -> str:
 
 
 def hinted_version(files: LogFiles) -> int | None:
-    """The version in `_last_checkpoint`. None without one, or if it is unreadable: it is only a
-    hint, and Delta ignores it then, too.
+    """The version in `_last_checkpoint`; None if there is no such file or it is unreadable. It is
+    only a hint, which Delta then ignores too.
     """
     try:
         return an_integer(member(parsed(files.read_text(LAST_CHECKPOINT)), "version"), least=0)
@@ -124,8 +126,8 @@ def _garbage(files: LogFiles, versions: Sequence[int]) -> str:
 
 
 def garbage(version: int, text: str) -> str:
-    """What is wrong with commit ``version``: it is not whole, or a line is not a Delta action; ""
-    if nothing is.
+    """What is wrong with commit ``version``: it is not whole, or a line is not a Delta action.
+    Empty if nothing is.
     """
     fault, bad = cut_off(version, text), first_garbage(text)
     return fault or (

@@ -1,8 +1,9 @@
-"""A shard as a Delta table: the log is the consensus, Parquet files under ``batches/`` the blobs.
+"""A shard as a Delta table: its log orders the commits, Parquet files under ``batches/`` hold the
+rows.
 
-This is the only module that commits to Delta; `delta_encoding` says where each part of the state
-is kept. Every commit names its version (the loaded one + 1) and forbids the library to retry, so
-that the library never resolves a conflict for us.
+This is the only module that commits to Delta; `delta_encoding` says where each part of the state is
+kept. Every commit names its version (the loaded one + 1) and forbids the library to retry, so the
+library never resolves a conflict for us.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 
 
 class DeltaStorage(LogStore):
-    """See `Storage`. ``storage_options`` are the `deltalake` package's, for object stores.
+    """See `Storage`. ``storage_options`` are those of the `deltalake` package, for object stores.
 
-    The table, its newest version and the newest commits are cached, so only the commits since are
-    read. A log that was replaced is noticed by the commit file of the cached version.
+    The table, its newest version and the newest commits are cached, so only later commits are read.
+    A log that was replaced is noticed by the commit file of the cached version.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
@@ -126,7 +127,9 @@ class DeltaStorage(LogStore):
         return [replace(file, path=unquote(file.path)) for file in files]
 
     def _source_of(self, encoded: str) -> str:
-        """The commit that adds the path; if it was cleaned up, the checkpoint that still has it."""
+        """The commit that adds the path, or, if that was cleaned up, the checkpoint that still has
+        it.
+        """
         for version in sorted(self._versions(), reverse=True):
             text = self._commit_text(version) or ""
             adds = [action["add"] for action in actions(text) if isinstance(action.get("add"), dict)]
@@ -166,8 +169,9 @@ class DeltaStorage(LogStore):
             self._require_after_checkpoint(version, change)
 
     def _require_after_checkpoint(self, version: int, change: Change) -> None:
-        """A checkpoint was written since the table was read. If others had committed ``version``
-        before and cleaned it up, its file could be written again, and no reader would see it.
+        """Handles a checkpoint that was written since the table was read. If others committed
+        ``version`` before and cleaned it up, its file could be written again, and no reader would
+        see it.
         """
         try:
             self._forget()
@@ -183,9 +187,10 @@ class DeltaStorage(LogStore):
 
     @staticmethod
     def _commit_files(table: DeltaTable, change: Change) -> None:
-        """Every removal is marked as a change of data, that of a compaction too: `deltalake` checks
-        no others when it commits a compaction of its own, and would add the removed rows again. The
-        added files are marked alike, so that Delta's change feed adds up to nothing.
+        """Every removal is marked as a change of data, also in a compaction: `deltalake` checks
+        only these when it commits a compaction of its own, and would otherwise add the removed rows
+        again. The added files are marked the same way, so that Delta's change feed adds up to
+        nothing.
         """
         now = wall_clock.now_ms()
         actions: list[AddAction | RemoveAction] = [
@@ -297,7 +302,9 @@ class DeltaStorage(LogStore):
 
     @contextmanager
     def _reading_log(self) -> Iterator[None]:
-        """A failure to read the log: `TransientError`, or `LogDamaged` if waiting cannot help."""
+        """Turns a failure to read the log into `TransientError`, or `LogDamaged` if waiting cannot
+        help.
+        """
         try:
             yield
         except (DeltaError, OSError, Unreachable) as error:
@@ -313,8 +320,8 @@ class DeltaStorage(LogStore):
         self._transactions.forget()
 
     def _look_up(self, table: DeltaTable) -> Callable[[str], int | None]:
-        """The library's way to read transactions, for a log that `Transactions` cannot follow. It
-        skips a commit that is empty, so that the commits are checked before.
+        """The library's way to read transactions, for a log that `Transactions` cannot follow. The
+        library skips an empty commit, so the commits are checked first.
         """
         checked: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""How a shard's state is written down in a Delta table: pure functions, used by `delta` alone.
+"""How a Delta table records a shard's state: pure functions, used only by `delta`.
 
 docs/design/shard.md lists which part of the state is an application transaction, table
 configuration or commit metadata, and what survives checkpoints and clean-up.
@@ -149,7 +149,9 @@ class _Setting(Protocol):
 
 
 def _settings(uri: str, version: int, own: Mapping[str, str]) -> _Setting:
-    """What ``read`` makes of a setting in our namespace; `LogDamaged` if it is none of ours."""
+    """A function that reads a setting in our namespace; it raises `LogDamaged` for a value that we
+    never write.
+    """
 
     def setting(name: str, read: Callable[[str], T], otherwise: T) -> T:
         if name not in own:
@@ -178,7 +180,7 @@ def _supported(uri: str, version: int) -> int:
 
 
 def _checked(uri: str, version: int, lookup: Lookup) -> Lookup:
-    """``lookup`` within our namespace; refuses a negative number, which we never write."""
+    """``lookup`` within our namespace; it refuses a negative number, which we never write."""
 
     def checked(key: str) -> int | None:
         value = lookup(NAMESPACE + key)
@@ -206,9 +208,8 @@ def _names(text: str) -> list[str]:
 
 def statistics_columns(schema: pa.Schema) -> str:
     """The columns of which the log keeps statistics: the physical ones, and every struct.
-
-    `deltalake` finds no statistics at all if a struct's fields are left out. None are written for
-    them.
+    `deltalake` finds no statistics at all if a struct's fields are left out, though none are
+    written for them.
     """
     structs = [f"`{field.name.replace('`', '``')}`" for field in schema if pa.types.is_struct(field.type)]
     return ",".join([*META, *structs])

@@ -1,19 +1,19 @@
-"""The live files of one version as directories of batches: which of them is the base, and which
-cancel each other. Pure.
+"""The live files of one version as directories of batches, of which one is the base and some cancel
+each other. Pure.
 
     base            the largest: what was there at first, and all that was merged into it since
     recent          the others, which every reader compares with it
     cancelled       what a negation takes back, and the negation itself
 
-The base bears no mark. It is the largest of those that may be one, of equal ones the earliest
-(`base_of`). Which may is another question for each that asks:
+The base bears no mark. It is the largest directory that qualifies; of equally large ones it is the
+earliest (`base_of`). Readers and compaction differ in which directories qualify:
 
 - A reader (`shard_sql/layout.py`) joins the base with the rest by hash, so it needs one in which
   every row has a hash, every diff is positive and all times are equal (`Directory.compacted`).
 - Compaction (`policy`) rewrites the base only after a tenth of its rows was appended. That bound
-  needs the largest batch of all that may be merged, whatever is in it (`Directory.settled`). If it
-  took the readers' base where a larger batch cannot be one, such as a batch of deletions alone, it
-  would write that batch again after every append.
+  needs the largest of all batches that may be merged, whatever it contains (`Directory.settled`). A
+  larger batch may not qualify as the readers' base, such as a batch of deletions only. If
+  compaction then took the readers' base, it would write that larger batch again after every append.
 
 The two are the same wherever compaction has merged the base and nothing larger was appended since.
 
@@ -56,7 +56,7 @@ class Directory:
 
     @property
     def foldable(self) -> int:
-        """The number of rows that a base can take in: all but errors."""
+        """The number of rows that a base can take in: all except errors."""
         return sum((file.rows or 0) - (file.errors or 0) for file in self.files)
 
     @property
@@ -87,7 +87,7 @@ class Directory:
 
     @property
     def compacted(self) -> bool:
-        """Whether this may be the base of readers: one time, and only positive diffs."""
+        """Whether this qualifies as the readers' base: one time, and only positive diffs."""
         return self.consolidated and (self.min_diff or 0) >= 1
 
     @property
@@ -118,7 +118,9 @@ def directories_of(files: Iterable[DataFile]) -> tuple[list[Directory], list[Dat
 
 
 def base_of(candidates: Iterable[Directory]) -> Directory | None:
-    """The base among those that may be one: the largest, and of equal ones the earliest."""
+    """The base among the directories that qualify: the largest, and the earliest of equally large
+    ones.
+    """
     return max(candidates, key=lambda each: (each.rows, -each.first_time, each.batch_id), default=None)
 
 
@@ -133,8 +135,8 @@ def is_negation(batch_id: str) -> bool:
 
 
 def negatable(files: Sequence[DataFile], time: int) -> tuple[DataFile, ...] | None:
-    """The files that a negation at ``time`` (ms) has to negate: all that no other one cancels. None
-    if some cannot be: of another tool, or with times that are not known to be earlier.
+    """The files that a negation at ``time`` (ms) has to negate: all that no other negation cancels.
+    None if one cannot be negated: another tool wrote it, or its times are not known to be earlier.
     """
     left = uncancelled(files)
     return left if _before(left, time) == left else None
@@ -166,7 +168,7 @@ def cancelled_among(files: Sequence[DataFile]) -> tuple[Cancelled, ...]:
 
 
 def _before(files: Sequence[DataFile], time: int) -> tuple[DataFile, ...]:
-    """Those of batches whose updates are all known to be earlier than ``time``."""
+    """The files of batches whose updates are all known to be earlier than ``time``."""
     return tuple(
         file
         for file in files
@@ -184,7 +186,7 @@ def _time(batch: Sequence[DataFile]) -> int:
 
 
 def _same_rows(negated: Sequence[DataFile], own: Sequence[DataFile]) -> bool:
-    """Whether a negation is whole: it has one update for each that it negates."""
+    """Whether a negation is whole: it has one update for each update that it negates."""
     return not any(file.deletion_vector for file in own) and sum(file.rows or 0 for file in own) == sum(
         file.rows or 0 for file in negated
     )

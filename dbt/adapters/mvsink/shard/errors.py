@@ -1,11 +1,11 @@
 """The four kinds of failure, never mixed.
 
-- Invalid usage, a bug in the caller, never retried: `InvalidUsage`, `SchemaMismatch`,
+- Invalid usage is a bug in the caller and never retried: `InvalidUsage`, `SchemaMismatch`,
   `ShardReplaced`.
-- Conflict, another writer was faster: `UpperMismatch`, `FilesChanged`.
-- Storage failure, definite, nothing happened: `StorageError`.
-- Unknown outcome, after a commit was sent: `UnknownOutcome`. It is resolved in this layer; what
-  cannot be resolved in time leaves it as `UnresolvedCommit`.
+- A conflict means that another writer was faster: `UpperMismatch`, `FilesChanged`.
+- A storage failure is definite: nothing happened. `StorageError`.
+- The outcome of a commit that was sent may be unknown: `UnknownOutcome`. This layer resolves it; if
+  it cannot in time, it raises `UnresolvedCommit`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SchemaMismatch(InvalidUsage):
 
 
 class ShardReplaced(InvalidUsage):
-    """The shard has a new generation; handles of the old one are useless."""
+    """The shard has a new generation; handles of the old one can no longer be used."""
 
     def __init__(self, uri: str, mine: int, current: int):
         super().__init__(
@@ -118,8 +118,8 @@ class TransientError(Exception):
 
 
 def message_of(error: BaseException) -> str:
-    """The message without the stack of another language that may follow it, and with its causes,
-    which `deltalake` writes on lines of their own, in colour:
+    """The message on one line, without another language's stack trace, but with the causes that
+    `deltalake` writes in colour on lines of their own:
 
     >>> message_of(OSError("S3 error\\n \\x1b[31m↳\\x1b[0m HTTP error\\n  ↳ Connection\\n refused"))
     'S3 error: HTTP error: Connection refused'

@@ -4,16 +4,16 @@
 frontier --Step [f0, f1)--Step [f1, f2)-- ... --> upper        again, as the upper moves
 ```
 
-A step is the shortest interval that no file crosses, so with ordinary batches it is one run. After
-it, all updates before its upper are delivered. A step without files is an interval in which nothing
-changed.
+A step is the shortest interval that no file crosses, so with ordinary batches it is one run. Once
+it is read, all updates before its upper are delivered. A step without files is an interval in which
+nothing changed.
 
-- A small step is consolidated and in the order of times.
-- A large one is read file by file in tables of `CHUNK` rows: equal updates may come several times,
-  also with diffs that cancel; their sums are exact.
+- A small step is consolidated and ordered by time.
+- A large step is read file by file in tables of `CHUNK` rows. Equal updates may come several times,
+  even with diffs that cancel; their sums are exact.
 
-A step that was begun is complete even if the shard is compacted meanwhile: removed files are kept
-for readers. Rows that another tool deletes from the shard's files are not updates, and are not
+A step that has begun is complete even if the shard is compacted meanwhile: removed files are kept
+for readers. Rows that another tool deletes from the shard's files are not updates and are not
 delivered.
 """
 
@@ -37,7 +37,9 @@ SMALL_ROWS, SMALL_BYTES = 500_000, 64_000_000  # of a step that is consolidated 
 
 
 class Compacted(InvalidUsage):
-    """The updates from ``frontier`` on can no longer be distinguished: since is at or after it."""
+    """The updates from ``frontier`` on can no longer be distinguished: `since` is at or after
+    it.
+    """
 
     def __init__(self, frontier: Antichain, since: Antichain, upper: Antichain):
         super().__init__(
@@ -47,7 +49,7 @@ class Compacted(InvalidUsage):
 
 
 class Ahead(InvalidUsage):
-    """What was delivered reaches to ``frontier``, and the shard ends before that, at ``upper``."""
+    """Updates were delivered up to ``frontier``, but the shard ends before that, at ``upper``."""
 
     def __init__(self, uri: str, frontier: Antichain, upper: Antichain):
         super().__init__(
@@ -67,8 +69,8 @@ class ErrorsRecorded(InvalidUsage):
 
 @dataclass(frozen=True)
 class Step:
-    """The updates with ``lower <= time < upper``. ``at``: all of them are moved to that time (ms),
-    as a snapshot. ``schema`` has the data columns.
+    """The updates with ``lower <= time < upper``. With ``at``, all of them are moved to that time
+    (ms), as a snapshot. ``schema`` has the data columns.
     """
 
     lower: Antichain
@@ -109,7 +111,7 @@ def steps(state: ShardState, frontier: Antichain) -> list[Step]:
 
 
 def snapshot_step(state: ShardState, as_of: int) -> Step:
-    """The contents as of ``as_of`` (ms) as updates at that time."""
+    """The contents as of ``as_of`` (ms), as updates at that time."""
     early = [file for file in state.files if file.min_time is None or file.min_time <= as_of]
     files = tuple(sorted(early, key=lambda file: (file.min_time or 0, file.path)))  # rows before deletions
     upper = Antichain.of(as_of).step_forward()
@@ -126,8 +128,8 @@ class Feed:
         """The newest version, from which updates from ``frontier`` on can be read, or for a
         ``snapshot`` the contents at that time.
 
-        Raises `Compacted`, `ShardReplaced` for a new generation, and `Ahead` if all before
-        ``frontier`` was ``delivered`` and the upper is not there any more.
+        Raises `Compacted`, `ShardReplaced` for a new generation, and `Ahead` if everything before
+        ``frontier`` was ``delivered`` but the upper is now before it.
         """
         # The lease first, so that no later commit releases what is needed.
         state = self.reader.keep(frontier.step_forward() if snapshot else frontier)
@@ -142,8 +144,8 @@ class Feed:
     def tables(self, state: ShardState, step: Step, *, errors: bool) -> Iterator[pa.Table]:
         """The updates of a step of ``state``: data columns, `_mv_time`, `_mv_diff`, `_mv_error`.
 
-        Raises `ErrorsRecorded` before the first one if error updates are in the step, unless
-        ``errors``: then they are delivered.
+        If the step has error updates, raises `ErrorsRecorded` before the first table; with
+        ``errors``, delivers them instead.
         """
         for file in step.files:
             self.reader.require_whole(file)
@@ -162,7 +164,7 @@ class Feed:
     def _read(
         self, state: ShardState, step: Step, errors: bool, schema: pa.Schema | None = None
     ) -> Iterator[pa.Table]:
-        """The updates of the step, table by table; those of errors only with ``errors``."""
+        """The updates of the step, table by table; error updates only with ``errors``."""
         for file in step.files:
             self.reader.keep(step.lower if step.at is None else step.upper)
             for table in self.reader.storage.scan(file, schema or physical_schema(step.schema), CHUNK):

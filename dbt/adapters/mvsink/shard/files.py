@@ -42,8 +42,8 @@ def local_path(uri: str) -> str | None:
 
 
 def require_inside(uri: str, path: str, place: str, *, followed: bool = False) -> None:
-    """Raises `OutsideShard` if `..` or a symbolic link on the way to ``place`` leaves the shard;
-    with ``followed`` if the last name is such a link, too. A store has no links.
+    """Raises `OutsideShard` if `..` or a symbolic link on the way to ``place`` leaves the shard.
+    With ``followed``, the last name must not be such a link either. An object store has no links.
     """
     root = local_path(uri)
     if root is None:
@@ -59,7 +59,7 @@ def require_inside(uri: str, path: str, place: str, *, followed: bool = False) -
 
 @contextmanager
 def storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
-    """A failure of the filesystem or of Arrow is an `Unreachable` that names the file."""
+    """Turns a failure of the filesystem or of Arrow into an `Unreachable` that names the file."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -68,7 +68,9 @@ def storage_errors(verb: str, path: str, uri: str) -> Iterator[None]:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether the storage refuses this process the access: a disk by a number, a store in words."""
+    """Whether the storage refuses access to this process: a disk says so by a number, an object
+    store in words.
+    """
     if getattr(error, "errno", None) in REFUSALS:
         return True
     return any(words in str(error) for words in REFUSALS_IN_WORDS)
@@ -85,7 +87,7 @@ class FileStore:
 
     def clock(self) -> int:
         """The time at which the storage wrote a file just now. If another process writes that file
-        at the same moment, the time is its own, a little later.
+        at the same moment, the time is that of its write, a little later.
         """
         self.write_text(CLOCK, "the storage's clock")
         written = self.stat(CLOCK)
@@ -105,8 +107,8 @@ class FileStore:
             return schema.empty_table() if first is None else with_schema(pa.table(first), schema)
 
     def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
-        """Row groups whose statistics exclude ``where`` are not read, nor columns of which the log
-        shows the only value.
+        """Skips row groups whose statistics exclude ``where``, and columns whose only value the log
+        shows.
         """
         with storage_errors("read", file.path, self.uri):
             options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
@@ -139,12 +141,12 @@ class FileStore:
         return self.footer(path).file
 
     def column(self, path: str, name: str) -> pa.ChunkedArray:
-        """One column of a Parquet file, `KeyError` if it has none of that name."""
+        """One column of a Parquet file; `KeyError` if it has none of that name."""
         with self._parquet(path, BUFFER) as (parquet, _):
             return parquet.read(columns=[name]).column(name)
 
     def fields(self, path: str, names: Sequence[str]) -> pa.Table:
-        """Some columns, or fields of columns, of a Parquet file, without those that it has not."""
+        """Those of the named columns, or fields of columns, that a Parquet file has."""
         with self._parquet(path, BUFFER) as (parquet, _):
             return parquet.read(columns=list(names))
 
@@ -245,7 +247,9 @@ class FileStore:
                 raise
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Ignores files that are gone. If one is outside the shard: `OutsideShard`, no deletion."""
+        """Ignores files that are gone. If one is outside the shard, raises `OutsideShard` and
+        deletes none.
+        """
         places = [(path, self._inside(path)) for path in paths]
         for path, place in places:
             with storage_errors("delete", path, self.uri):
@@ -253,7 +257,7 @@ class FileStore:
                     self._delete_file(place)
 
     def delete_directory(self, directory: str) -> None:
-        """A symbolic link itself is removed, never followed."""
+        """Removes a symbolic link itself, never what it leads to."""
         place = self._inside(directory) if directory else self._at("")
         with storage_errors("delete", directory, self.uri):
             if local_path(self.uri) is not None and os.path.islink(place):
@@ -274,7 +278,9 @@ class FileStore:
                 raise
 
     def remove_empty_directories(self, directory: str, before: int) -> None:
-        """Bottom up, on a disk. A directory that just lost its last entry counts as changed now."""
+        """Bottom up, on a disk only. A directory that just lost its last entry counts as changed
+        now.
+        """
         if local_path(self.uri) is None:
             return
         top = self._inside(directory)
@@ -285,7 +291,9 @@ class FileStore:
 
     @property
     def filesystem(self) -> pafs.FileSystem:
-        """Arrow's own for local paths, else the log's store, so that both use the same options."""
+        """Arrow's own filesystem for local paths. Otherwise the log's store, so that both use the
+        same options.
+        """
         if self._filesystem is None:
             self._filesystem = (
                 pafs.LocalFileSystem() if local_path(self.uri) is not None else self.object_store()
@@ -302,8 +310,8 @@ class FileStore:
         raise StorageError(f"{self.uri} is not a local path")
 
     def _output(self, path: str) -> pa.NativeFile:
-        """A new file. The log's store takes Python's bytes only, which Arrow passes on from a
-        buffer but not from a single `write`.
+        """A new file, written through a buffer: the log's store accepts only Python bytes, which
+        Arrow does not pass on from a single `write`.
         """
         sink = self.filesystem.open_output_stream(self._at(path))
         return sink if local_path(self.uri) is not None else pa.BufferedOutputStream(sink, BUFFER)
@@ -313,13 +321,13 @@ class FileStore:
         return path if root is None else f"{root}/{path}".rstrip("/")
 
     def _inside(self, path: str) -> str:
-        """The place of ``path``; `OutsideShard` if `..` or a symbolic link leaves the shard."""
+        """The full path of ``path``; `OutsideShard` if `..` or a symbolic link leaves the shard."""
         place = self._at(path)
         require_inside(self.uri, path, place)
         return place
 
     def _readable(self, path: str) -> str:
-        """The same; ``path`` itself is no link that leaves the shard either. A file is never read
+        """The same, and ``path`` itself must not be a link that leaves the shard: no file is read
         through one.
         """
         place = self._at(path)
@@ -360,7 +368,9 @@ class _ParquetPart:
 
 
 def _known(file: DataFile) -> dict[str, pa.Scalar]:
-    """The columns that have one value in all rows of a file that a batch staged, with it."""
+    """The columns that have one value in all rows of a file that a batch staged, with that
+    value.
+    """
     bounds = {TIME: (file.min_time, file.max_time), DIFF: (file.min_diff, file.max_diff)}
     return {
         name: pa.scalar(low, pa.int64())
@@ -402,7 +412,9 @@ def _from_footer(path: str, size: int, metadata: pq.FileMetaData) -> DataFile:
 
 
 def _zoned(parquet: pq.ParquetFile) -> pa.Schema:
-    """A file's columns as Arrow reads them. INT96 is a time in UTC, which Arrow does not know."""
+    """A file's columns as Arrow reads them, except that INT96 is a time in UTC, which Arrow does
+    not know.
+    """
     columns = parquet.schema
     old = iter([columns.column(n).physical_type == "INT96" for n in range(len(columns))])
 

@@ -1,8 +1,8 @@
 """Frontiers over logical times.
 
-A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, from 0 to 2^63-2.
-Times are totally ordered, so a frontier (an antichain) has one time, *the earliest that may still
-come*, or none: no more updates will come.
+A time is a signed 64-bit integer of milliseconds since the Unix epoch, UTC, from 0 to 2^63-2. Times
+are totally ordered, so a frontier (an antichain) has one time, *the earliest that may still come*,
+or none, if no more updates will come.
 
 >>> Antichain.of(3).less_than(Antichain.of(5)), Antichain.of(3).less_than(Antichain.empty())
 (True, True)
@@ -21,7 +21,7 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage
 
 
 def check_time(time: int) -> int:
-    """``time`` itself if it is a time, else `InvalidUsage`."""
+    """Return ``time``; raises `InvalidUsage` if it is not a time."""
     if isinstance(time, bool) or not isinstance(time, int) or not 0 <= time <= LARGEST_TIME:
         raise InvalidUsage(
             f"{time!r} is not a time: expected an integer of milliseconds, 0 <= t <= {LARGEST_TIME}"
@@ -66,7 +66,9 @@ class Antichain:
         return self if self.less_equal(other) else other
 
     def step_forward(self) -> Antichain:
-        """The next frontier: after the largest time the empty one, which is its own successor."""
+        """The next frontier. The largest time is followed by the empty one, which is its own
+        successor.
+        """
         return Antichain(min(self._stored + 1, EMPTY_FRONTIER))
 
     def is_empty(self) -> bool:

@@ -1,16 +1,16 @@
 """Leases keep history for readers: small files ``leases/<id>`` with the earliest time that a reader
 needs.
 
-A lease lasts 15 minutes from when the storage wrote it, by the storage's clock: whatever is in the
-file, so that no reader's clock makes it longer or shorter. A reader renews it while it works, so
-one that died keeps history no longer than that.
+A lease lasts 15 minutes from when the storage wrote it, by the storage's clock, whatever the file
+says, so no reader's clock makes it longer or shorter. A reader renews it while it works, so a
+reader that died keeps history no longer than that.
 
-A reader takes its lease, and looks at `since` after that. A writer that moves `since` looks at the
-leases after it has read the version that it follows. So one commit can pass a new lease: that which
-was on its way when the lease was taken, exactly the next one. Nothing that the reader needs is lost
-by it, for compaction looks at the leases after it has read the version with that `since`. A lease
-that was *granted* (at or after `since`, read after it was taken) therefore keeps its history until
-it ends, whatever `since` says.
+A reader takes its lease and then reads `since`. A writer that moves `since` reads the version that
+it follows and then looks at the leases. So only one commit can miss a new lease: the next one, if
+it was already under way. The reader loses nothing by it, because compaction also looks at the
+leases after it has read the version with that `since`. A lease is *granted* if it is at or after
+the `since` that was read after the lease was taken. A granted lease keeps its history until it
+ends, whatever `since` says later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SURE_MS = LEASE_MS * 4 // 5  # after which a reader takes its lease for expired
 
 
 class Lease:
-    """One reader's lease. It names the earliest of the times that are read, not all history."""
+    """One reader's lease. It names the earliest time that the reader needs, not all history."""
 
     def __init__(self, storage: Storage):
         self.storage = storage
@@ -80,8 +80,8 @@ class Lease:
         self._from, self._granted, self._taken = frontier, kept, now
 
     def since(self, newest: Antichain) -> Antichain:
-        """From when on this reader reads exactly. ``newest``: the `since` of a version that was
-        read after the lease was taken.
+        """The earliest time at which this reader's reads are exact. ``newest`` is the `since` of a
+        version that was read after the lease was taken.
         """
         if self._from is None:
             return newest
@@ -89,13 +89,15 @@ class Lease:
         return newest.meet(self._from) if self._granted and self._age() <= SURE_MS else newest
 
     def release(self) -> None:
-        """Give the history up; harmless without a lease."""
+        """Give up the lease; harmless if there is none."""
         if self._from is not None:
             self.storage.delete([self.path])
         self._from, self._granted = None, False
 
     def _age(self) -> float:
-        """In ms. One of the clocks may stand still while the machine sleeps, the other be set."""
+        """The lease's age in ms by whichever of two clocks has moved further: one may stand still
+        while the machine sleeps, the other may be set back.
+        """
         now = (time.monotonic() * 1000, wall_clock.now_ms())
         return max(abs(a - b) for a, b in zip(now, self._taken))
 
@@ -104,8 +106,8 @@ def leased_since(storage: Storage) -> Antichain:
     """The earliest time that a lease keeps; the empty frontier if there is none. Removes leases
     that have expired.
 
-    A lease that cannot be read keeps everything, until it ends. One that the storage's clock has
-    dated ahead, before it was set back, is written again: so it ends, too.
+    A lease that cannot be read keeps everything until it ends. A lease dated ahead, because the
+    storage's clock was set back, is written again, so that it ends too.
     """
     earliest = Antichain.empty()
     leases = storage.list_files(LEASES)

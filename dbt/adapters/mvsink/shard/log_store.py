@@ -1,8 +1,8 @@
-"""The log as files: which commits there are, what is in them, and whether they are whole; and the
+"""The log as files: which commits exist, what they contain, and whether they are whole. Also the
 application transactions in them, such as `mvsink.upper`.
 
-`delta` reads the log with the library, which silently takes less from a commit that was not written
-whole. Commits are checked here.
+`delta` reads the log with the library, which silently skips parts of a commit that was not written
+whole. So commits are checked here.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LogStore(FileStore):
             raise LogDamaged(self.uri, fault)
 
     def _versions(self) -> list[int]:
-        """The versions whose commit file still exists, in no order."""
+        """The versions whose commit file still exists, unordered."""
         return list(self._written())
 
     def _written(self) -> dict[int, int]:
@@ -89,8 +89,8 @@ class LogStore(FileStore):
         return self.read_text(commit_path(version))
 
     def _whole_commit_text(self, version: int) -> str | None:
-        """Raises `LogDamaged` for a commit of which the library would silently read nothing, or not
-        all. What it cannot read it refuses itself.
+        """Raises `LogDamaged` for a commit of which the library would silently read nothing or only
+        a part. The library itself refuses what it cannot read.
         """
         text = self._commit_text(version)
         if text is not None and fault_of(version, text):
@@ -104,15 +104,14 @@ class LogStore(FileStore):
 
 
 class Transactions:
-    """Their values in one version of a table.
+    """The values of application transactions in one version of a table.
 
-    The library looks each one up by reading the log since its last checkpoint. So that part of the
-    log is read here, once for all of them, and known values are carried to later versions.
+    The library reads the log since its last checkpoint for each one. Here that part of the log is
+    read once for all of them, and known values are carried to later versions.
 
     ``commit_text`` gives the text of a commit, None if it was cleaned up; it raises `LogDamaged` if
-    the library would take less from the commit than was written. ``checkpoint`` gives the
-    version of the newest checkpoint with all values in it; -1 and none if there is no checkpoint;
-    None if it cannot be read.
+    the library would skip a part of it. ``checkpoint`` gives the version of the newest checkpoint
+    with all values in it: -1 and no values if there is no checkpoint, None if it cannot be read.
     """
 
     def __init__(
@@ -127,8 +126,8 @@ class Transactions:
         self._complete = False  # a name that is not among the known was never set
 
     def of(self, version: int, look_up: Callable[[str], int | None]) -> Callable[[str], int | None]:
-        """A function that gives their values at ``version`` by name, None for one never set.
-        ``look_up`` reads the log of that version, for a log that cannot be read here.
+        """A function that gives the values at ``version`` by name, None for one that was never set.
+        For a log that cannot be read here, ``look_up`` reads it.
         """
         carried = (self._known or self._complete) and self._follow(version)
         if not carried:
@@ -184,5 +183,5 @@ class Transactions:
 
 
 def _transaction(line: str) -> Any:
-    """The transaction in a line of a commit; None in another action."""
+    """The transaction in a line of a commit; None if the line is another action."""
     return an_object(parsed(line)).get("txn")

@@ -1,4 +1,5 @@
-"""Work that keeps a shard fast and tidy. An append returns it as a value, the caller performs it.
+"""Work that keeps a shard fast and tidy. An append returns it as a value, and the caller performs
+it.
 
 It never changes the collection at a readable time, never moves an upper, and may be lost. Only
 `rewind`, a remedy that a person asks for, takes a shard's upper back.
@@ -41,11 +42,12 @@ REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
 
 def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan, updates: pa.Table | None = None) -> bool:
-    """Rewrite the plan's files in this process: for small shards. False if the race was lost.
-    ``updates``: what is in them, if that is known.
+    """Rewrite the plan's files in this process, for small shards. False if another commit came
+    first. ``updates`` is what the files contain, if that is known.
 
     Settled updates (at or before ``plan.since``) become one batch at that time. A base has only
-    positive diffs: negative ones, errors, and later updates with their times are kept apart.
+    positive diffs, so negative ones, errors and later updates, which keep their times, go into
+    another batch.
     """
     table = handle.read_updates(plan.files) if updates is None else updates
     since = plan.since.as_option()
@@ -62,7 +64,7 @@ def compact_with_pyarrow(handle: WriteHandle, plan: CompactionPlan, updates: pa.
 
 
 def _stage(handle: WriteHandle, table: pa.Table) -> Batch | None:
-    """A batch of these rows as they are, including hashes: these belong to rows already trusted."""
+    """A batch of these rows as they are, including their hashes, which were trusted already."""
     if table.num_rows == 0:
         return None
     return handle.adopt(handle.write_staged(table), Antichain.of(0), Antichain.empty())
@@ -74,7 +76,7 @@ def collect_garbage(
     staged_grace_ms: int = STAGED_GRACE_MS,
     removed_grace_ms: int = REMOVED_GRACE_MS,
 ) -> list[str]:
-    """Delete files that are no longer needed; the paths deleted.
+    """Delete files that are no longer needed; returns the deleted paths.
 
     These are staged directories without a committed file whose newest file is older than
     ``staged_grace_ms``, and files that the log removed more than ``removed_grace_ms`` ago (a view
@@ -139,7 +141,7 @@ def _delete_removed(storage: Storage, removals: Removals, before_ms: int) -> lis
 
 
 def _delete_unfinished(storage: Storage, before_ms: int) -> None:
-    """Delete what processes that were killed have left of small files."""
+    """Delete unfinished small files that killed processes left."""
     files = [file for directory in (LEASES, NOTES) for file in storage.list_files(directory)]
     left = [file.path for file in files if is_unfinished(file.path) and file.modified < before_ms]
     storage.delete(left)
@@ -163,8 +165,8 @@ def _older(directories: Mapping[str, Sequence[StoredFile]], before_ms: int) -> d
 
 
 def delete_dropped(handle: WriteHandle, *, grace_ms: int = REMOVED_GRACE_MS) -> list[str]:
-    """Delete the files of a shard that was dropped longer than ``grace_ms`` ago, and its other
-    garbage; the paths deleted. The log stays.
+    """Delete the files of a shard that was dropped more than ``grace_ms`` ago, and its other
+    garbage; returns the deleted paths. The log stays.
 
     The files are removed from the log first, so it never names a missing one. After an interruption
     garbage collection deletes the rest.
@@ -182,8 +184,8 @@ def delete_dropped(handle: WriteHandle, *, grace_ms: int = REMOVED_GRACE_MS) -> 
 
 
 def _deleted(path: str, delete: Callable[[str], None]) -> bool:
-    """Whether ``path`` was deleted. Files outside the shard, reached by a symbolic link, stay, with
-    a warning; the rest is collected.
+    """Whether ``path`` was deleted. Files outside the shard that a symbolic link leads to stay,
+    with a warning; the rest is collected.
     """
     try:
         delete(path)
@@ -215,15 +217,16 @@ def perform_maintenance(
 
 
 def rewind(handle: WriteHandle, to: int, note: CommitNote | None = None) -> int | None:
-    """Make ``to`` (ms) the newest readable time; the version, None if it is not before the newest.
+    """Make ``to`` (ms) the newest readable time; returns the version, or None if the newest
+    readable time is not after ``to``.
 
     This is the remedy after a wrong clock: a run whose time was far ahead leaves an upper that no
-    later run can pass. A new generation begins at ``to``. What was written after it is at that time
-    from then on, everything before it stays as it is: the collection at ``to`` is the newest one
-    that the shard had, and so are the readable times before it. No row is lost.
+    later run can pass. A new generation begins at ``to``. Later updates move to that time, and
+    earlier ones stay as they are. So the collection at ``to`` is the newest that the shard had, and
+    reads of earlier times are unchanged. No row is lost.
 
-    Copies every file. Raises `FilesChanged` if another writer commits meanwhile, and `InvalidUsage`
-    for a shard that was dropped or is read by others up to a later time.
+    It copies every file. Raises `FilesChanged` if another writer commits meanwhile, and
+    `InvalidUsage` for a shard that was dropped or is read by others up to a later time.
     """
     state, upper = handle.follow(), Antichain.of(to).step_forward()
     if not upper.less_than(state.upper) or not state.readable:
@@ -260,7 +263,7 @@ def require_rewindable(handle: WriteHandle, state: ShardState, to: int) -> None:
 
 
 def _by_directory(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """The live files by their directory: what one batch staged stays one batch."""
+    """The live files by directory, so that each batch stays one batch."""
     together: dict[str, list[DataFile]] = {}
     for file in files:
         together.setdefault(file.path.rpartition("/")[0], []).append(file)
@@ -287,8 +290,8 @@ def _copied(
 
 
 def _is_mixed(files: Sequence[DataFile], to: int) -> bool:
-    """Whether updates of several times come to one. A row may then be there twice, so the batch
-    must not count as one of ours that has it once: its hashes are left out.
+    """Whether updates of several times move to one. The batch may then have a row twice, while our
+    hashed batches have each row once, so its hashes are left out.
     """
     times = {time for file in files for time in (file.min_time, file.max_time)}
     return len(times) > 1 and any(time is None or time > to for time in times)

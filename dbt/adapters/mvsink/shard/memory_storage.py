@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.shard.storage import (
 
 @dataclass
 class MemoryStorage:
-    """A shard in this process's memory: the same contract, no disk. ``now``: its clock, in ms."""
+    """A shard in this process's memory: the same contract, no disk. ``now`` is its clock, in ms."""
 
     uri: str = "memory:shard"
     timeout: float = DEFAULT_TIMEOUT

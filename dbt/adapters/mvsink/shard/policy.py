@@ -1,7 +1,7 @@
 """When to compact, and what: pure decisions about one version of a shard.
 
-Readers pay for every *recent* batch, one that is not yet in the compacted *base*. So recent batches
-stay few and small:
+Readers pay for every *recent* batch, that is, every batch that is not yet in the compacted *base*.
+So recent batches stay few and small:
 
 - There are fewer than `MAX_RECENT_BATCHES` (16) beside the base. When there are as many, they merge
   by *levels*: batches of similar size become one, which later merges with others of its size. The
@@ -19,17 +19,17 @@ Bounds, for a shard whose batches are settled when they are appended (no `retain
   takes `MIN_MERGED` (4) batches or more and leaves at most 3: rows with a hash, rows without one,
   and history.
 - Write amplification, the rows written per appended row: at most ``1 + log_g(R) + 11``. ``1`` is
-  the append. ``11`` is the base: 1.1 times its rows are written for every 0.1 that are appended.
-  The logarithm is the levels: ``R`` is how many times the smallest batch fits into 10 % of the
-  base, and every merge moves a row to a batch at least ``g = 1 / (1 - (R / 3) ** (-1 / 13))`` times
-  as large. Proof: of 16 batches ordered by size, the merge takes the smallest ``p`` with the
-  largest growth ``(s_1 + ... + s_p) / s_p``. If that were below ``g`` for all ``p`` from 4 to 16,
-  the sums would grow by more than ``(g / (g - 1)) ** 13 = R / 3`` from the third to the sixteenth,
-  and exceed 10 % of the base.
+  the append. ``11`` is for the base: for every 0.1 of its rows that are appended, 1.1 times its
+  rows are written. The logarithm is for the levels: ``R`` is how many times the smallest batch fits
+  into 10 % of the base, and every merge moves a row to a batch at least ``g = 1 / (1 - (R / 3) **
+  (-1 / 13))`` times as large. Proof: of 16 batches ordered by size, the merge takes the smallest
+  ``p`` with the largest growth ``(s_1 + ... + s_p) / s_p``. If that were below ``g`` for all ``p``
+  from 4 to 16, the sums would grow by more than ``(g / (g - 1)) ** 13 = R / 3`` from the third to
+  the sixteenth, and exceed 10 % of the base.
 
 A base of 10 billion rows with hourly runs of 1,000 updates has ``R`` = 10^6 and ``g`` = 1.6, hence
-a bound of 41. Equal batches stay far below it: in a year each row is rewritten five times, the base
-never. Rows that cancel out shrink the batches, and only save work.
+a bound of 41. Equal batches stay far below it: in a year each row is rewritten five times, and the
+base never is. Rows that cancel out shrink the batches and only save work.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def _rewriting(live: Sequence[Directory], since: int) -> CompactionPlan | None:
 
 
 def _merge(batches: Sequence[Directory]) -> tuple[float, Sequence[Directory]]:
-    """The smallest batches, at least `MIN_MERGED`, whose merge grows most, and its growth: how many
-    times the largest of them fits into all. None, and -1, if there are too few.
+    """The smallest batches, at least `MIN_MERGED`, whose merge grows most, and its growth: their
+    total size divided by the size of the largest. None and -1 if there are too few.
     """
     ordered = sorted(batches, key=lambda batch: (batch.rows, batch.batch_id))
     sums = accumulate(batch.rows for batch in ordered)

@@ -1,14 +1,15 @@
 """Progress: what a shard's contents were computed from, committed with them.
 
-A run whose inputs stand where the last contents were computed from has nothing to compute. That is
-known only if nothing else changed the contents: so each commit also records which files were live
-after it. A file that another tool added or removed, and an append by a program that knows no
-progress, show as a difference. Compaction, which keeps contents, keeps the progress.
+If the inputs still stand at the positions that the last contents were computed from, a run has
+nothing to compute, provided that nothing else changed the contents. So each commit also records
+which files were live after it. A file that another tool added or removed shows as a difference, and
+so does an append by a program that records no progress. Compaction keeps the contents, and so the
+progress.
 
-What a verification has read is kept in a small file beside the log: the bytes of a directory's
-files, and what their rows add up to (`Verified`). To hash a file (1.5 GB a second and core) takes
-far less than to read its rows, and the same bytes have the same rows. It only saves reading: if it
-is missing, unreadable, or about something else, all rows are read.
+A small file beside the log records what a verification has read: digests of the bytes of a
+directory's files, and what their rows add up to (`Verified`). Hashing a file (1.5 GB per second and
+core) takes far less time than reading its rows, and the same bytes have the same rows. The record
+only saves reading: if it is missing, unreadable, or about something else, all rows are read.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ PLACE = "_mvsink/verified.json"  # VACUUM ignores names that begin with an under
 
 @dataclass(frozen=True)
 class Progress:
-    """``plan``: a number for everything but the inputs that decides the contents, or `UNKNOWN`.
+    """What contents were computed from. A field that is None stays as it was.
 
-    ``positions``: where each input was read, by its id. ``files``: `files_number` of the version
-    that the contents were compared with; if other files are live at the commit, the plan is
-    recorded as unknown. ``verified``: the time (ms) of a run that compared all contents by an
-    independent digest. ``drifted``: the time (ms) at which contents were wrong although
-    they should have followed from the inputs. ``suspended``: a `Suspended`. None: as before.
+    ``plan`` is a number for everything except the inputs that decides the contents, or `UNKNOWN`.
+    ``positions`` has, by its id, where each input was read. ``files`` is `files_number` of the
+    version that the contents were compared with; if other files are live at the commit, the plan is
+    recorded as unknown. ``verified`` is the time (ms) of a run that compared all contents by an
+    independent digest. ``drifted`` is the time (ms) at which contents were wrong although they
+    should have followed from the inputs. ``suspended`` is a `Suspended`.
     """
 
     plan: int = UNKNOWN
@@ -48,7 +50,7 @@ class Progress:
 
     @property
     def known(self) -> bool:
-        """Whether it says what contents were computed from."""
+        """Whether the plan is known."""
         return self.plan != UNKNOWN
 
 
@@ -71,8 +73,8 @@ def number_of(texts: Iterable[str]) -> int:
 
 
 def recording(state: ShardState, change: Change, progress: Progress | None = None) -> Change:
-    """``change``, decided on ``state``, with what it records: ``progress``, or for a change of
-    contents without one that their origin is unknown.
+    """``change``, decided on ``state``, which also records ``progress``. A change of contents
+    without progress records that their origin is unknown.
     """
     if progress is not None:
         return setting(
@@ -96,7 +98,7 @@ def recording(state: ShardState, change: Change, progress: Progress | None = Non
 class Verified:
     """``sums`` of the rows in the files with these SHA-256 ``digests`` (hexadecimal, by path).
 
-    ``what``: what was added up, for sums of something else are not comparable.
+    ``what`` says what was added up: sums of something else are not comparable.
     """
 
     what: str
@@ -110,7 +112,7 @@ class Verified:
 
 
 def _verified_in(text: str | None, shard_id: str) -> Verified | None:
-    """What is in ``text``; None if it is another shard's, or unreadable."""
+    """The `Verified` in ``text``; None if it is another shard's, or unreadable."""
     try:
         stored = parsed(text)
         digests = {path: a_text(digest) for path, digest in an_object(member(stored, "digests")).items()}
@@ -122,19 +124,19 @@ def _verified_in(text: str | None, shard_id: str) -> Verified | None:
 
 
 def _an_exact_sum(value: Any) -> int:
-    """Sums may be of more than 64 bits."""
+    """Sums may exceed 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Unreadable(f"expected an integer, not {type(value).__name__}")
     return int(value)
 
 
 def last_verified(handle: StagingHandle) -> Verified | None:
-    """What was kept last."""
+    """The newest `Verified` that was kept; None if there is none."""
     return _verified_in(handle.storage.read_text(PLACE), str(handle.shard_id))
 
 
 def keep_verified(handle: StagingHandle, verified: Verified) -> None:
-    """Keep it in place of what was kept before."""
+    """Keep ``verified`` in place of the previous one."""
     handle.storage.write_text(PLACE, verified.text(str(handle.shard_id)))
 
 

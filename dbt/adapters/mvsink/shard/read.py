@@ -46,7 +46,9 @@ class Handle:
         return self.storage.history(newest)
 
     def state_at(self, version: int) -> ShardState | None:
-        """An earlier version, of any generation; None if it was cleaned up. Files may be gone."""
+        """An earlier version, of any generation; None if it was cleaned up. Its files may be
+        gone.
+        """
         return self.storage.load_at(version)
 
     def files_in(self, batch_id: str = "") -> dict[str, int]:
@@ -62,11 +64,11 @@ class Handle:
         return self.storage.read(file, schema, rows)
 
     def columns_of(self, file: DataFile, schema: pa.Schema) -> pa.Table:
-        """These columns of a live file. They are read into memory: they are narrow, or few."""
+        """These columns of a live file, read into memory: they must be narrow or have few rows."""
         return self.storage.read(file, schema)
 
     def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
-        """These columns of those rows of a live file that fulfil ``where``, at most ``rows``."""
+        """These columns of the rows of a live file that satisfy ``where``, at most ``rows``."""
         return self.storage.find(file, schema, where, rows)
 
     def column_names(self, file: DataFile) -> Sequence[str]:
@@ -113,8 +115,8 @@ class ReadHandle(Handle):
         """Consolidated updates with ``lower <= time < upper`` (ms): data columns, `_mv_time`,
         `_mv_diff`, `_mv_error`.
 
-        `InvalidUsage` if ``lower`` is not after `since`: earlier updates may have been moved there,
-        and whether they were depends on when the shard was compacted.
+        `InvalidUsage` if ``lower`` is not after `since`: a compaction may have moved earlier
+        updates there, depending on when it ran.
         """
         state = self._readable(lower, upper)
         check_exact(state, self.lease.since(state.since), lower)
@@ -123,8 +125,8 @@ class ReadHandle(Handle):
         )
 
     def listen(self, as_of: int) -> Iterator[tuple[pa.Table, Antichain]]:
-        """Updates after ``as_of`` (ms) as the upper moves, each table with the frontier up to which
-        they are complete. Ends when the shard's upper is empty.
+        """Updates after ``as_of`` (ms), as the upper moves: tables, each with the frontier up to
+        which the updates are complete. Ends when the shard's upper is empty.
         """
         frontier = Antichain.of(as_of).step_forward()
         self._readable(as_of, as_of + 1)
@@ -173,7 +175,7 @@ class ReadHandle(Handle):
 
     def _leased(self, frontier: Antichain) -> ShardState:
         """The newest version, read after this reader has a lease on history from ``frontier`` on.
-        None is taken on history that is gone.
+        No lease is taken on history that is gone.
         """
         state = self.state()
         if self.lease.covers(frontier) or not self.lease.since(state.since).less_equal(frontier):
@@ -182,7 +184,9 @@ class ReadHandle(Handle):
         return self.state()
 
     def _updates(self, state: ShardState, lower: Antichain, upper: Antichain) -> pa.Table:
-        """Updates of the live files; like the view, without rows that cannot have been appended."""
+        """Updates of the live files. Like the view, it leaves out rows that cannot have been
+        appended.
+        """
         schema = physical_schema(state.schema)
         tables = [schema.empty_table()]
         for file in state.files:
@@ -201,8 +205,8 @@ class ReadHandle(Handle):
             )
 
     def keep(self, frontier: Antichain) -> ShardState:
-        """Keep the history that updates at or after ``frontier`` need, for this reader's lease, if
-        it is there; the newest version, read after that.
+        """Take a lease on the history that updates at or after ``frontier`` need, if it is still
+        there; returns the newest version, read after that.
         """
         return self._leased(Antichain.of(max(0, frontier.stored() - 1)))
 
@@ -223,7 +227,7 @@ def is_first(state: ShardState, since: Antichain, lower: int) -> bool:
 
 
 def appended(table: pa.Table, state: ShardState) -> pa.ChunkedArray:
-    """Which rows an append can have written: the others are not updates."""
+    """Which rows an append can have written; others are not updates."""
     kept = pc.and_(pc.greater_equal(table.column(TIME), 0), pc.not_equal(table.column(DIFF), 0))
     if not state.upper.is_empty():
         kept = pc.and_(kept, pc.less(table.column(TIME), state.upper.stored()))

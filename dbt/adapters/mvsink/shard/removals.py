@@ -1,11 +1,11 @@
-"""The ledger of removed files: files that the log removed, with the time, and that still exist.
+"""The ledger of removed files: files that the log removed but that still exist, with the times.
 
-The time is that of the commit's file, by the storage's clock: what a writer puts into its commit is
-by the clock of its machine.
+The time is that of the commit's file, by the storage's clock. The time inside a commit is by the
+clock of the writer's machine.
 
-Delta's log has them too, but scattered over all its commits. So they are kept in a small file
-beside the log, and garbage collection reads no commit twice, whether a shard has ten commits or a
-million. Old commits can be cleaned up.
+Delta's log has the removals too, but scattered over all its commits, and old commits can be cleaned
+up. So they are kept in a small file beside the log, and garbage collection reads no commit twice,
+whether a shard has ten commits or a million.
 
 The ledger only saves reading: if it is missing or unreadable, the remaining commits are read again.
 If commits were cleaned up unread (a *gap*), a file's removal may be unknown; collection then counts
@@ -30,7 +30,8 @@ PLACE = "_mvsink/removed.json"  # VACUUM ignores names that begin with an unders
 class Removals:
     """Removals of paths by commits up to version ``through``.
 
-    ``times``: when (ms) the log removed each path; ``gap``: whether some commits were missing.
+    ``times`` is when (ms) the log removed each path; ``gap`` says whether some commits were
+    missing.
     """
 
     through: int = -1
@@ -71,10 +72,10 @@ def followed(
 ) -> Removals:
     """``known`` with the removals of later commits, up to ``newest``.
 
-    ``written`` lists the commits that exist with the times (ms) at which the storage wrote them; it
-    is called if there are later commits. A commit that is missing, or of which nothing can be read,
-    is a gap. A path that was added again is no longer removed. A path outside the shard's directory
-    is skipped with a warning.
+    ``written`` lists the existing commits with the times (ms) at which the storage wrote them; it
+    is called only if there are later commits. A commit that is missing or wholly unreadable is a
+    gap. A path that was added again is no longer removed. A path outside the shard's directory is
+    skipped with a warning.
     """
     times, gap, version = dict(known.times), False, known.through + 1
     dates = written() if version <= newest else {}

@@ -1,8 +1,8 @@
 """Staging: batches outside the log. Nothing here commits, so no reader sees any of it.
 
 A handle owns its staged files until they are consumed, deleted or handed over; `expire` deletes the
-rest. They are in the shard's directory, or in one elsewhere: then they can be counted and read, and
-never appended.
+rest. They are in the shard's directory, or in one elsewhere. The latter can be counted and read,
+but never appended.
 
     staged = handle.stage()              an engine writes Parquet files to staged.uri
     batch = handle.adopt(staged, lower, upper)
@@ -50,7 +50,7 @@ LEGACY_CALENDAR = (
 
 
 class StagedDirectory:
-    """A new directory for an engine to write to: its full place, and the data columns."""
+    """A new directory for an engine to write to: its full path or URL, and the data columns."""
 
     def __init__(self, storage: Storage, batch_id: str, schema: pa.Schema):
         self.storage = storage
@@ -68,7 +68,9 @@ class StagedDirectory:
         return paths
 
     def footers(self) -> list[Footer]:
-        """The footers of its data files, read in parallel: a request or two each on a store."""
+        """The footers of its data files, read in parallel: each takes an object store one or two
+        requests.
+        """
         paths = self.parts()
         if len(paths) == 1:
             return [self.storage.footer(paths[0])]
@@ -87,7 +89,8 @@ class StagedDirectory:
 
 class StagingHandle(Handle):
     """The half of a write handle that stages. ``schema`` is that of the newest version it has seen,
-    as columns may be added to a shard. ``elsewhere``: where to stage, instead of the shard.
+    because columns may be added to a shard. ``elsewhere`` is where to stage instead of in the
+    shard.
     """
 
     def __init__(self, storage: Storage, opened: ShardState, elsewhere: Storage | None = None):
@@ -121,7 +124,7 @@ class StagingHandle(Handle):
     def stage(self, negates: Sequence[DataFile] = ()) -> StagedDirectory:
         """A directory for an engine to write to; `adopt` makes it a batch, `expire` deletes it.
 
-        ``negates``: it will be the negation of these live files (`directories`).
+        With ``negates``, the directory will be the negation of these live files (`directories`).
         """
         self.require_open()
         name = negating_name(fresh_batch_id(), negates) if negates else fresh_batch_id()
@@ -130,7 +133,9 @@ class StagingHandle(Handle):
         return staged
 
     def write_staged(self, table: pa.Table) -> StagedDirectory:
-        """`stage`, with ``table`` as one file. Updates are in the physical schema, with hashes."""
+        """`stage`, and write ``table`` there as one file: updates in the physical schema, with
+        hashes.
+        """
         staged = self.stage()
         try:
             part = self.staged_in.write_part(part_path(staged.batch_id, 0), table.schema)
@@ -144,8 +149,8 @@ class StagingHandle(Handle):
     def adopt(
         self, staged: StagedDirectory, lower: Antichain, upper: Antichain, schema: pa.Schema | None = None
     ) -> Batch:
-        """The files that an engine wrote, as a batch; reads footers, never data. ``schema``: the
-        data columns that the shard will have, if these are others.
+        """The files that an engine wrote, as a batch; reads footers, never data. ``schema`` is the
+        data columns that the shard will have, if they differ from the present ones.
 
         Raises `NothingStaged` if there are none (an engine writes one even for no rows),
         `StorageError` for a file that cannot be read, whose times are not exact, or whose columns
@@ -173,7 +178,7 @@ class StagingHandle(Handle):
         return self.track(batch)
 
     def read_staged(self, staged: StagedDirectory, schema: pa.Schema) -> pa.Table:
-        """These columns of the rows that an engine wrote there, not necessarily updates. They are
+        """These columns of the rows that an engine wrote there, which need not be updates. They are
         read into memory, so they must be few.
         """
         return pa.concat_tables(staged.storage.read(DataFile(path, 0), schema) for path in staged.parts())
@@ -235,8 +240,8 @@ class StagingHandle(Handle):
             )
 
     def _require_columns(self, schema: pa.Schema, batches: Sequence[Batch]) -> None:
-        """`SchemaMismatch` for a batch of other columns than ``schema``; also for one older than
-        added columns: its hashes do not cover them.
+        """`SchemaMismatch` for a batch with other columns than ``schema``, also for one staged
+        before columns were added: its hashes do not cover them.
         """
         for batch in batches:
             differences = (
@@ -252,7 +257,7 @@ class StagingHandle(Handle):
 
 
 class BatchBuilder:
-    """Takes record batches one by one, with memory for one of them, whatever the total."""
+    """Takes record batches one by one and holds only one of them in memory."""
 
     def __init__(self, handle: StagingHandle, lower: Antichain, part_bytes: int = PART_BYTES):
         self.handle = handle
@@ -323,8 +328,8 @@ class BatchBuilder:
 
 
 def require_whole(storage: Storage, files: Sequence[DataFile]) -> None:
-    """Raises `StorageError` for a staged file that is gone or truncated. Only lists
-    directories: footers were read when the files were staged.
+    """Raises `StorageError` for a staged file that is gone or truncated. It only lists directories:
+    footers were read when the files were staged.
     """
     directories = {file.path.rsplit("/", 1)[0] for file in files}
     sizes = {file.path: file.size for directory in directories for file in storage.list_files(directory)}
@@ -374,7 +379,7 @@ def _check_types(footer: Footer, schema: pa.Schema, uri: str) -> None:
 
 
 def _timestamps(kind: pa.DataType) -> Iterator[pa.TimestampType]:
-    """The timestamp types in ``kind``, at any depth."""
+    """The timestamp types in ``kind``, at any depth of nesting."""
     if pa.types.is_timestamp(kind):
         yield kind
     for inner in range(kind.num_fields):

@@ -1,7 +1,7 @@
 """One version of a shard as a value, and the pure functions that decide about it.
 
-Nothing here does I/O. A transition takes the `ShardState` that it is decided on and returns the
-`Change` to commit at exactly the next version, or raises; `commit_loop` owns the retries.
+Nothing here does I/O. A transition takes a `ShardState` and returns the `Change` to commit at
+exactly the next version, or raises an error; `commit_loop` owns the retries.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DataFile:
 
     @property
     def trusted(self) -> bool:
-        """Whether its hashes can be trusted: one of our own commits staged all of them."""
+        """Whether its hashes can be trusted: every row has one, staged by a batch of ours."""
         return (
             self.batch_id is not None
             and not self.deletion_vector
@@ -67,12 +67,12 @@ class DataFile:
 class ShardState:
     """One version of the log. ``schema`` is that of the data columns; times are ms.
 
-    ``created`` is the wall clock when the table was made, ``creation`` the logical time at which
-    the generation began, if known, ``dropped`` the wall clock when the shard was dropped.
-    ``statistics``: whether the log keeps statistics of the physical columns, however many columns
-    the shard has. ``unverified``: how many runs have committed since the one at ``verified``. This
-    and ``plan``, ``drifted``, ``suspended`` and ``known_files``: see `progress`. ``claims``: who
-    alone may commit a staged directory, by its name (`claims`).
+    ``created`` and ``dropped`` are wall-clock times, of the table's creation and of the drop.
+    ``creation`` is the logical time at which the generation began, if known. ``statistics`` says
+    whether the log keeps statistics of the physical columns, however many columns the shard has.
+    `progress` explains ``plan``, ``verified``, ``drifted``, ``suspended`` and ``known_files``;
+    ``unverified`` counts the runs that have committed since the one at ``verified``. ``claims``
+    maps the name of a staged directory to the only writer that may commit it (`claims`).
     """
 
     version: int
@@ -101,16 +101,16 @@ class ShardState:
 
     @property
     def readable(self) -> bool:
-        """Whether there is a time to read at. There is none before the first contents, so that a
-        shard without contents never reads as an empty collection.
+        """Whether there is a time to read at. There is none before the first contents are written,
+        so a shard without contents never reads as an empty collection.
         """
         return self.since.less_than(self.upper)
 
 
 @dataclass(frozen=True)
 class ReadPoints:
-    """Where the contents' query read others, by name: shards at ``times`` (ms), tables at
-    ``versions``; ``newer``: why a table is newer than the contents' time.
+    """Where the query read its references, by name: shards at ``times`` (ms), tables at
+    ``versions``. ``newer`` says why a table was read at a state newer than the contents' time.
     """
 
     times: Mapping[str, int] = field(default_factory=dict)
@@ -120,13 +120,14 @@ class ReadPoints:
 
 @dataclass(frozen=True)
 class CommitNote:
-    """Who, when, how long (``seconds``) and why, as metadata; correctness does not depend on it.
+    """Metadata of a commit: who, when, how long (``seconds``) and why. Correctness never needs it.
 
-    ``mode``: how the contents were computed; ``way``: what the sink compared, for its next choice;
-    ``share``: the largest share of an input's rows whose changes were staged; ``why``, ``reason``:
-    why the query was evaluated, the name of `reasons.Why` and its words.
-    ``audits``: digests of the audits that the contents passed; ``audited``: the version of the log
-    that they were then compared with. ``definition``: a digest of the model's text.
+    ``mode`` is how the contents were computed. ``way`` is what the sink compared; the next run
+    chooses its way by it. ``share`` is the largest share of an input's rows whose changes were
+    staged. ``why`` is the name in `reasons.Why` of why the query was evaluated, and ``reason`` says
+    so in words. ``audits`` are digests of the audits that the contents passed, and ``audited`` is
+    the version of the log that they were then compared with. ``definition`` is a digest of the
+    model's text.
     """
 
     rows_inserted: int = 0
@@ -168,7 +169,7 @@ class Sets(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Change:
-    """The effect of one commit. What ``sets`` does not name stays as it was, and so do the
+    """The effect of one commit. Fields that ``sets`` does not name stay as they were, and so do
     properties, holds and inputs that are not listed.
 
     >>> Change("advance", {"since": Antichain.of(5)}).sets
@@ -191,9 +192,10 @@ class Change:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """Rewrite ``files``, times advanced to ``since``, as a base (``with_base``) or recent batch.
+    """Rewrite ``files`` with times advanced to ``since``, as a base (``with_base``) or recent
+    batch.
 
-    ``cancelled`` are files that add up to nothing from ``since`` on: they go unread.
+    ``cancelled`` are files that add up to nothing from ``since`` on; they are dropped unread.
     """
 
     files: tuple[DataFile, ...]
@@ -230,7 +232,7 @@ def apply(state: ShardState, change: Change) -> ShardState:
 
 
 def setting(change: Change, **sets: int | None) -> Change:
-    """``change``, and it also sets those of the fields that are not None."""
+    """``change``, which also sets those of the given fields that are not None."""
     known = {name: value for name, value in sets.items() if value is not None}
     return replace(change, sets=cast("Sets", {**change.sets, **known}))
 
@@ -278,8 +280,8 @@ def advance_since(state: ShardState, since: Antichain) -> Antichain:
 
 
 def check_holder(holder: str) -> None:
-    """`InvalidUsage` for a holder that cannot be listed: names are kept in one text, with commas in
-    between, so such a hold would be kept and never respected.
+    """`InvalidUsage` for a holder whose name cannot be listed. Names are stored as one
+    comma-separated text, so a hold of such a name would be stored but never respected.
     """
     listed = holder.isprintable() and not any(each.isspace() or each == "," for each in holder)
     if not (listed and 0 < len(holder) <= LONGEST_HOLDER):
@@ -329,8 +331,8 @@ def replace_generation(
 def discard(state: ShardState, dropped_by: int) -> Change | None:
     """Remove all files of a shard that was dropped at or before ``dropped_by`` (ms).
 
-    Since moves to the upper, so that the shard has no readable time: without files it must never
-    read as an empty collection. None if there is nothing to do, while history is held, or if a new
+    `since` moves to `upper`, so that the shard has no readable time: without files it must never
+    read as an empty collection. None if there is nothing to do, history is held, or a new
     generation has begun.
     """
     is_held = any(time != EMPTY_FRONTIER for time in state.holds.values())
@@ -352,8 +354,8 @@ def evolution(
     the columns that are new in ``schema``.
 
     Hashes cover all columns, so a file that is not rewritten would be wrong afterwards. Raises
-    `FilesChanged` if other files are live or no column is new, as another writer was faster, and
-    `SchemaMismatch` if a column would be removed or change its type.
+    `FilesChanged` if other files are live or no column is new, because another writer was faster,
+    and `SchemaMismatch` if a column would be removed or change its type.
     """
     require_live(state, removes)
     if len(state.files) > len({file.path for file in removes}):
@@ -402,6 +404,6 @@ def schema_differences(stored: pa.Schema, wanted: pa.Schema) -> list[str]:
 
 
 def check_bounds(lower: Antichain, upper: Antichain, *, empty: bool) -> None:
-    """Rule 1: ``lower`` before ``upper``; equal only for an empty batch."""
+    """Checks rule 1: ``lower`` is before ``upper``, or equal to it for an empty batch."""
     if upper.less_than(lower) or (upper == lower and not empty):
         raise InvalidUsage(f"lower must be before upper, got [{lower!r}, {upper!r})")

@@ -1,10 +1,11 @@
-"""Where a shard lives: a log of versions and a place for files. `memory_storage` is one in memory.
+"""Where a shard lives: a log of versions and a place for files. `memory_storage` keeps one in
+memory.
 
 The log's only promise, on which everything rests: of all `commit` calls for one version at most one
 takes effect, and a later `load` sees it.
 
-What is deleted, and how long a reader keeps history, is decided by the storage's own clock
-(`Storage.clock`): the machines that use a shard disagree about the time.
+The storage's own clock (`Storage.clock`) decides what is deleted and how long a reader keeps
+history, because the machines that use a shard disagree about the time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Footer:
-    """A data file's footer: description, columns as Arrow reads them, and the writer's notes."""
+    """A data file's footer: its description, its columns as Arrow reads them, and the writer's
+    notes.
+    """
 
     file: DataFile
     schema: pa.Schema
@@ -59,12 +62,14 @@ class PartWriter(Protocol):
         ...
 
     def close(self) -> DataFile:
-        """Finish the file; its description."""
+        """Finish the file; returns its description."""
         ...
 
 
 class Storage(Protocol):
-    """A shard's storage; paths relative to ``uri``, transient failures retried ``timeout`` s."""
+    """A shard's storage. Paths are relative to ``uri``; transient failures are retried for
+    ``timeout`` seconds.
+    """
 
     uri: str
     timeout: float
@@ -99,7 +104,7 @@ class Storage(Protocol):
         ...
 
     def token_at(self, version: int) -> str | None:
-        """The token of that commit, empty if another tool made it; None if it is not there, or
+        """The token of that commit; empty if another tool made it, None if it is missing or
         damaged.
         """
         ...
@@ -129,11 +134,11 @@ class Storage(Protocol):
         ...
 
     def find(self, file: DataFile, schema: pa.Schema, where: pc.Expression, rows: int) -> pa.Table:
-        """Those rows that fulfil ``where``, at most ``rows`` of them."""
+        """The rows that satisfy ``where``, at most ``rows`` of them."""
         ...
 
     def scan(self, file: DataFile, schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-        """All rows in tables of at most ``rows`` rows, read one after the other."""
+        """All rows, in tables of at most ``rows`` rows that are read one after the other."""
         ...
 
     def describe(self, path: str) -> DataFile:
@@ -188,7 +193,9 @@ class Storage(Protocol):
 
 
 def is_unfinished(path: str) -> bool:
-    """Whether this is a small file that was being written: `FileStore.write_text` renames it."""
+    """Whether this is a small file that was still being written; `FileStore.write_text` renames it
+    at the end.
+    """
     return _UNFINISHED.fullmatch(path.rsplit("/", 1)[-1]) is not None
 
 
@@ -243,5 +250,5 @@ def require(state: ShardState | None, uri: str) -> ShardState:
 
 
 def only_parts(files: Sequence[StoredFile]) -> Iterator[str]:
-    """The paths of data files, including empty files: these are never staged on purpose."""
+    """The paths of data files, including empty ones, which are never staged on purpose."""
     return (file.path for file in files if is_part(file.path))

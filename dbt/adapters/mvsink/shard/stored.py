@@ -1,9 +1,9 @@
-"""Reading what a storage keeps. Anything may be in it: a file that was cut off or edited, another
-tool's text, numbers that no integer holds.
+"""Reading what a storage keeps. Anything may be there: a file that was cut off or edited, another
+tool's text, numbers too large for an integer.
 
 All JSON that the package reads from a storage is read here, and so are the properties of a table.
-`Unreadable` says what is wrong; the caller either names the damage with a remedy, or does without,
-where the text is only a help. docs/design/storage-safety.md lists which of the two.
+`Unreadable` says what is wrong. The caller either names the damage and a remedy, or goes on without
+the text if it would only have saved work. docs/design/storage-safety.md lists which.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Unreadable(ValueError):
 
 
 def text_of(stored: bytes) -> str:
-    """The text of a file. Bytes that are not UTF-8 are kept as characters that no text has, so that
-    `parsed` refuses the line that has them, and only that.
+    """The text of a file. Bytes that are not UTF-8 become characters that no text has, so that
+    `parsed` refuses only the line that has them.
     """
     return stored.decode("utf-8", "surrogateescape")
 
@@ -40,7 +40,7 @@ def parsed(text: str | None) -> Any:
     >>> parsed('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
 
-    Raises `Unreadable` if it is none, is nested too deeply, or has a number out of range.
+    Raises `Unreadable` if it is not JSON, is nested too deeply, or has a number out of range.
     """
     try:
         if text is not None and not text.isascii():
@@ -58,14 +58,14 @@ def parsed(text: str | None) -> Any:
 
 
 def an_object(value: Any) -> Mapping[str, Any]:
-    """``value``, if it is an object of JSON."""
+    """``value``, if it is a JSON object."""
     if not isinstance(value, dict):
         raise Unreadable(f"expected an object, not {_shown(value)}")
     return value
 
 
 def an_array(value: Any) -> list[Any]:
-    """``value``, if it is an array of JSON."""
+    """``value``, if it is a JSON array."""
     if not isinstance(value, list):
         raise Unreadable(f"expected an array, not {_shown(value)}")
     return value
@@ -79,7 +79,7 @@ def a_text(value: Any) -> str:
 
 
 def an_integer(value: Any, least: int = -LARGEST - 1) -> int:
-    """``value``, if it is an integer of 64 bits, and at least ``least``.
+    """``value``, if it is a 64-bit integer of at least ``least``.
 
     >>> an_integer(5, least=0)
     5
@@ -110,19 +110,19 @@ def a_truth(value: Any) -> bool:
 
 
 def member(value: Any, name: str) -> Any:
-    """What the object has under that name."""
+    """The value that the object has under that name."""
     if name not in an_object(value):
         raise Unreadable(f"it has no {name!r}")
     return value[name]
 
 
 def optional(value: Any, kind: Callable[[Any], T]) -> T | None:
-    """``value`` of that kind; None for null."""
+    """``value``, if it is of that kind or null."""
     return None if value is None else kind(value)
 
 
 def number_in(text: str, least: int = 0) -> int:
-    """The integer that a text is, as table configuration keeps it."""
+    """The integer in a text, the form in which table configuration keeps it."""
     digits = text[1:] if text.startswith("-") else text
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
         raise Unreadable(f"expected an integer, not {_shown(text)}")
@@ -130,8 +130,8 @@ def number_in(text: str, least: int = 0) -> int:
 
 
 def property_of(state: ShardState, name: str, default: T, read: Callable[[Any], T]) -> T:
-    """What ``read`` makes of the shard's property of that name, which is JSON; ``default`` if the
-    shard has none. Raises `LogDamaged` with the remedy if it is not what this package writes.
+    """The shard's property of that name, JSON that ``read`` converts; ``default`` if the shard has
+    none. Raises `LogDamaged` with the remedy if it is not what this package writes.
     """
     text = state.properties.get(name)
     if text is None:

@@ -43,8 +43,8 @@ def check_data_schema(schema: pa.Schema) -> None:
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a shard stores it: one of Arrow's several types per kind of value (text, lists,
-    times in microseconds).
+    """The schema as a shard stores it. Where Arrow has several types for one kind of value (text,
+    lists, times), one is used; times are in microseconds.
     """
     return pa.schema([pa.field(field.name, _canonical_type(field.type)) for field in schema])
 
@@ -68,7 +68,9 @@ def _canonical_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """``table`` in ``schema``; `InvalidUsage` if a value does not fit (a time in nanoseconds)."""
+    """``table`` in ``schema``; `InvalidUsage` if a value does not fit, such as a time in
+    nanoseconds.
+    """
     if table.schema.types == schema.types:
         return table
     try:
@@ -90,8 +92,8 @@ def batches_of(updates: Updates) -> Iterator[pa.RecordBatch]:
 def normalize(updates: pa.Table | pa.RecordBatch, schema: pa.Schema, uri: str = "") -> pa.Table:
     """``updates`` in the physical schema, zero diffs dropped.
 
-    Raises `SchemaMismatch` for other columns, `InvalidUsage` for NULL times or diffs and for an
-    error beside data.
+    Raises `SchemaMismatch` for other columns, and `InvalidUsage` for NULL times or diffs and for an
+    update with both an error and data.
     """
     table = pa.Table.from_batches([updates]) if isinstance(updates, pa.RecordBatch) else updates
     for name in (TIME, DIFF):
@@ -131,7 +133,7 @@ def _check_errors(columns: list[pa.ChunkedArray], error: Any, schema: pa.Schema)
 
 
 def check_times(table: pa.Table, lower: Antichain, upper: Antichain) -> None:
-    """Rule 1: every time at or beyond ``lower`` and not at or beyond ``upper``."""
+    """Raises `InvalidUsage` unless every time is in ``[lower, upper)`` (rule 1)."""
     if table.num_rows == 0:
         return
     bounds = pc.min_max(table.column(TIME)).as_py()
@@ -139,7 +141,7 @@ def check_times(table: pa.Table, lower: Antichain, upper: Antichain) -> None:
 
 
 def check_time_bounds(least: int | None, greatest: int | None, lower: Antichain, upper: Antichain) -> None:
-    """The same for the smallest and the greatest time; None is one that is not known."""
+    """The same for the smallest and the greatest time; None if one is not known."""
     for time in (least, greatest):
         beyond = upper.as_option()
         early = lower.is_empty() or (time or 0) < lower.stored()
@@ -180,8 +182,8 @@ def consolidate(table: pa.Table) -> pa.Table:
 
 
 def grouped(table: pa.Table, keys: list[str], **others: tuple[pa.ChunkedArray, str]) -> pa.Table:
-    """One record per distinct row of the columns ``keys``, in the order of the first ones: the sum
-    of its diffs, ``diff_sum``, and the number of its first record, ``row_min``.
+    """One record per distinct row of the columns ``keys``, in the order of first occurrence, with
+    the sum of its diffs, ``diff_sum``, and the number of its first record, ``row_min``.
 
     ``others`` are further columns, each with the name of Arrow's aggregation; the result has them
     as ``name_aggregation``. Raises `InvalidUsage` if a sum of diffs exceeds 64 bits.
@@ -214,8 +216,8 @@ def _check_sums(groups: pa.Table) -> None:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A column whose values are equal where those of the original are for GROUP BY. Floats are
-    floats of these values.
+    """A column whose values are equal wherever GROUP BY would call the originals equal. Floats stay
+    floats.
     """
     kind = column.type
     if pa.types.is_floating(kind):

@@ -1,6 +1,6 @@
 """One writer's way through a shard's versions: it follows them, and commits the next ones.
 
-A `WriteHandle` has one, and says what to commit:
+A `WriteHandle` has one `Versions` and says what to commit:
 
     versions.commit(lambda state: Change("advance", {"since": state.upper}))
 
@@ -35,9 +35,10 @@ _uppers_lock = threading.Lock()
 
 
 class Versions:
-    """The versions of the shard for which ``handle`` stages, from the ``opened`` one on.
+    """The versions of the shard that ``handle`` stages for, from the ``opened`` one on.
 
-    ``purpose`` is noted in commits without a note. ``upper`` is the newest one that was seen here.
+    ``purpose`` is noted in commits without a note. ``upper`` is the newest upper that was seen
+    here.
     """
 
     def __init__(self, handle: StagingHandle, opened: ShardState, purpose: str):
@@ -92,7 +93,9 @@ class Versions:
             pause = min(pause * 2, LONGEST_POLL)
 
     def commit(self, decide: commit_loop.Decide, note: CommitNote | None = None) -> ShardState:
-        """Commit a change without files; the version after it, or the newest if there is none."""
+        """Commit a change without files; returns the version after it, or the newest if there is no
+        change.
+        """
         self.handle.require_open()
         return self.observe(commit_loop.commit(self.storage, self._signed(decide, note)))
 
@@ -107,9 +110,9 @@ class Versions:
     ) -> ShardState:
         """Commit a change that names the batches' files, or those of their ``cuts``.
 
-        The batches are in doubt before anything is sent. Only a known outcome ends that: they are
-        consumed, or they are staged again and the cuts deleted. After any other exception, wherever
-        it is raised, all files are left to garbage collection.
+        The batches are in doubt before anything is sent. Only a known outcome ends that: either
+        they are consumed, or they are staged again and the cuts are deleted. After any other
+        exception, all files are left to garbage collection.
         """
         self.handle.require_open()
         in_doubt: list[Batch] = []
@@ -133,8 +136,8 @@ class Versions:
         return self.observe(after)
 
     def attempt(self, step: Callable[[], object]) -> None:
-        """A step whose failure is not that of the call: what it is about is done, or another error
-        says why not. What it would have deleted is left to garbage collection.
+        """Run a clean-up step whose failure must not fail the call: the call's work is done, or
+        another error says why not. What the step would have deleted is left to garbage collection.
         """
         try:
             step()
@@ -151,10 +154,11 @@ class Versions:
                 self.attempt(partial(self.storage.delete_directory, directory))
 
     def _checked(self, decide: commit_loop.Decide) -> commit_loop.Decide:
-        """``decide``, and its change adds only files that are there, whole, and free to be added.
+        """``decide``, and a check that its change adds only files that exist, are whole, and are
+        unclaimed.
 
-        This is checked on the version that the commit follows, after that was read. A collector
-        claims a directory before it deletes it, so one of the two sees the other (`claims`).
+        The check comes after the version that the commit follows was read. A collector claims a
+        directory before it deletes it, so one of the two sees the other (`claims`).
         """
 
         def checked(state: ShardState) -> Change | None:
@@ -167,7 +171,9 @@ class Versions:
         return checked
 
     def _signed(self, decide: commit_loop.Decide, note: CommitNote | None) -> commit_loop.Decide:
-        """``decide`` on versions of the writer's generation, its change signed by this writer."""
+        """``decide``, restricted to the writer's generation, with its change signed by this
+        writer.
+        """
         signature = note or CommitNote(purpose=self.purpose)
 
         def signed(state: ShardState) -> Change | None:

@@ -48,7 +48,9 @@ class AppendResult:
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """Whether a rewrite was ``applied``. If another commit came first, its batches were deleted."""
+    """Whether a rewrite was ``applied``. If another commit came first, the rewrite's batches were
+    deleted.
+    """
 
     applied: bool
     version: int
@@ -69,7 +71,7 @@ class WriteHandle(StagingHandle):
 
     @property
     def writer_id(self) -> UUID:
-        """A new one for each handle."""
+        """The id of this writer, new for each handle."""
         return self.versions.writer_id
 
     @property
@@ -95,7 +97,7 @@ class WriteHandle(StagingHandle):
         return self.versions.load()
 
     def follow(self) -> ShardState:
-        """The newest version, whatever its generation: the handle writes in that one from now on.
+        """The newest version, whatever its generation, in which the handle writes from now on.
 
         If the generation is new, the handle's staged files are deleted.
         """
@@ -110,7 +112,7 @@ class WriteHandle(StagingHandle):
     def compare_and_append(
         self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **options: Any
     ) -> AppendResult:
-        """Write ``updates`` and move the upper iff it is ``expected_upper``; on a mismatch nothing
+        """Write ``updates`` and move the upper if it is ``expected_upper``. On a mismatch nothing
         stays staged. ``options`` are those of `compare_and_append_batch`.
         """
         batch = self.batch(updates, expected_upper, new_upper)
@@ -135,10 +137,10 @@ class WriteHandle(StagingHandle):
     ) -> AppendResult:
         """Append staged batches as one. On a mismatch they stay usable: to retry or to delete.
 
-        ``since``: how far this commit may release history (holds, leases and the upper may keep it
-        back). ``inputs``: the progress on each input. ``removes``: live files to remove.
-        ``creation``: the logical time (ms) at which the generation began, set by the commit that
-        brings the shard to its as-of. ``progress``: what the contents are computed from.
+        The commit may release history before ``since``, as far as holds, leases and the upper
+        allow. ``inputs`` is the progress on each input, ``removes`` are live files to remove, and
+        ``progress`` is what the contents are computed from. ``creation`` is the logical time (ms)
+        at which the generation began, set by the commit that brings the shard to its as-of.
         """
         self._require_usable(batches)
         _check_bounds_of(batches, expected_upper, new_upper)
@@ -160,11 +162,13 @@ class WriteHandle(StagingHandle):
         return AppendResult(after.version, _maintenance(after, self.storage))
 
     def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
-        """For replicated writers: cuts away updates that the shard has, and appends the rest."""
+        """For replicated writers: cuts away updates that the shard already has and appends the
+        rest.
+        """
         self.append_batch(self.batch(updates, lower, upper), lower, upper)
 
     def append_batch(self, batch: Batch, lower: Antichain, upper: Antichain) -> None:
-        """`append` for a staged batch, consumed or deleted. `UpperMismatch` for a gap."""
+        """`append` for a staged batch, which is consumed or deleted. `UpperMismatch` for a gap."""
         while True:
             current = self.fetch_recent_upper()
             try:
@@ -202,7 +206,7 @@ class WriteHandle(StagingHandle):
         creation: int | None = None,
         progress: Progress | None = None,
     ) -> AppendResult:
-        """Start a new generation in one commit. This handle stays; others get `ShardReplaced`.
+        """Start a new generation in one commit. This handle continues; others get `ShardReplaced`.
 
         The generation begins at ``creation`` (ms), by default where the old one began. Raises
         `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
@@ -226,7 +230,9 @@ class WriteHandle(StagingHandle):
     def compact(
         self, batches: Sequence[Batch], removes: Sequence[DataFile], note: CommitNote | None = None
     ) -> CompactionResult:
-        """Replace live files by batches of equal contents, which are deleted if a race is lost."""
+        """Replace live files by batches with the same contents. If another commit comes first, the
+        batches are deleted.
+        """
 
         def change(state: ShardState, adds: Sequence[DataFile]) -> Change:
             compaction = transitions.compaction(state, adds, removes)
@@ -290,9 +296,9 @@ class WriteHandle(StagingHandle):
         """Keep history from ``time`` (ms) on for ``holder``, durably, until the hold is moved or
         released; returns the shard's since.
 
-        ``forward``: whether an existing hold may move to a later time. Raises `InvalidUsage` if
-        history before ``time`` is needed but was released already, and for a ``holder`` whose name
-        could not be listed.
+        ``forward`` says whether an existing hold may move to a later time. Raises `InvalidUsage` if
+        history from ``time`` on was released already, and for a ``holder`` whose name cannot be
+        listed.
         """
         check_time(time)
         transitions.check_holder(holder)
@@ -333,7 +339,7 @@ class WriteHandle(StagingHandle):
 
     def mark_dropped(self, at: int | None = None) -> int:
         """Mark the shard dropped at the time ``at`` (ms), by default now by the storage's clock;
-        the new version. The next run replaces it.
+        returns the new version. The next run replaces the shard.
         """
 
         def decide(state: ShardState) -> Change | None:
@@ -385,7 +391,7 @@ class WriteHandle(StagingHandle):
         )
 
     def _without_leases(self, since: Antichain) -> Antichain:
-        """``since``, or the earlier one that a reader's lease keeps."""
+        """``since``, or the earlier time that a reader's lease keeps."""
         return since.meet(leased_since(self.storage))
 
     def __enter__(self) -> WriteHandle:
@@ -397,7 +403,9 @@ def _files(batches: Sequence[Batch]) -> list[DataFile]:
 
 
 def _check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
-    """Rules 2 and 4: bounds in order, and an append may be narrower than its batch, never wider."""
+    """Checks rules 2 and 4: the bounds are in order, and an append is never wider than its
+    batch.
+    """
     if upper.less_than(lower):
         raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
     for batch in batches:
