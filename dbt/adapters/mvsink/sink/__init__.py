@@ -2,21 +2,21 @@
 
 `mint` decides the batch to write, `write` stages ``desired - persist``, the model's query less the
 shard read back, and `append` commits it. docs/design/sink.md has the picture. A run moves the
-shard's upper to the *desired* frontier (`run_plan`): the run's time + 1, with a schedule the next
-refresh after the run's time.
+shard's upper to the *desired* frontier (`run_plan`): the run's time + 1 or, with a schedule, the
+next refresh after the run's time.
 
 Invariants:
 
 - Only `append` (and `driver`, for a new generation) moves a shard's upper; only `rewrite` replaces
-  files, and adds columns.
-- Staged files that are not committed are invisible. The run that staged them deletes them, or
-  garbage collection does.
+  files or adds columns.
+- Staged files that are not committed are invisible. They are deleted by the run that staged them,
+  or by garbage collection.
 - In files staged with hashes for one time, each row has one sign (`Directory.consolidated`).
 - What is *written* never depends on a hash: hashes only show where to compare (`write`), and which
   rows a reader may skip (`current_view`).
-- In a staged correction a hash belongs to one row, and to at most one record of the base; a row
-  that would break this is staged without a hash.
-- The shard is read back through a write handle's newest state, never through a cached one.
+- In a staged correction a hash belongs to only one row, and to at most one record of the base; a
+  row that would break this is staged without a hash.
+- The shard is read back in the newest state that a write handle loads, never in a cached one.
 
 The layer reaches Spark through `Engine` alone and knows neither dbt nor how a commit is stored.
 """

@@ -1,8 +1,8 @@
-"""A query compared with the shard hash by hash; evaluated once, into files, or twice.
+"""A query compared with the shard hash by hash. The query is evaluated once, into files, or twice.
 
-The files are a batch already: where nearly everything changed, they become the shard's new base.
-Else the rows of the hashes that differ, of both sides, are grouped by the whole row. A hash only
-shows which rows to compare, as in `detection`.
+The files are already a batch: where nearly everything changed, they become the shard's new base.
+Otherwise both sides' rows whose hashes differ are grouped by the whole row. As in `detection`, a
+hash only shows which rows to compare.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVERYTHING = Buckets(0)  # a single one
 
 @dataclass(frozen=True)
 class EvaluatedFiles:
-    """A query's rows in files, with their hashes: a term of a correction as `Desired` is."""
+    """A query's rows in files, with their hashes: a term of a correction, like `Desired`."""
 
     uri: str
     columns: tuple[Column, ...]
@@ -35,29 +35,29 @@ class EvaluatedFiles:
         return f"select {_items(self.columns)}, {ERROR}, {HASH}, {DIFF}, 0L {BASE} from {sql.parquet_in(self.uri)}"
 
     def differing_hashes(self, shard: Layout) -> str:
-        """See `differing_hashes`; ``e`` is 1 for the hashes of errors."""
+        """See `differing_hashes`; in addition, ``e`` is 1 for the hashes of errors."""
         rows = f"select {ERROR}, {HASH}, {DIFF} from {sql.parquet_in(self.uri)}"
         return _differing(rows, shard, f", cast({ERROR} is not null as int) e", ", max(e) e")
 
     @staticmethod
     def changes(differing: str) -> str:
-        """The files at ``differing``, of `differing_hashes`, as updates to count."""
+        """The files at ``differing``, the result of `differing_hashes`, as updates to count."""
         return f"select n {DIFF}, if(e = 1, '', null) {ERROR} from {sql.parquet_in(differing)}"
 
 
 def differing_hashes(rows: str, shard: Layout, located: Column | None = None) -> str:
-    """The hashes ``h`` of which ``rows``, a query with `_mv_hash`, `_mv_diff` and `_mv_error`, and
-    the shard have other numbers of copies, by ``n``; ``c`` is the number of records with the hash
-    on both sides, ``k`` the least value of ``located``, a column of both sides.
+    """The hashes ``h`` that ``rows`` and the shard have in different numbers of copies, with the
+    difference ``n``. ``rows`` is a query with `_mv_hash`, `_mv_diff` and `_mv_error`. ``c`` is the
+    number of records with the hash on both sides together, and ``k`` the least value of
+    ``located``, a column of both sides.
     """
     key = "" if located is None else f", {sql.identifier(located.name)} k"
     return _differing(rows, shard, key, "" if located is None else ", min(k) k")
 
 
 def _differing(rows: str, shard: Layout, items: str, sums: str) -> str:
-    """Every further sum costs: there is a record of it for each hash of both sides. Hardly any two
-    records of a side have one hash, so that to add them up before they are distributed saves
-    nothing.
+    """Every further sum costs, because it is kept for each hash of both sides. Hardly any two
+    records of one side share a hash, so adding up each side before the shuffle saves nothing.
     """
     sides = [
         f"select {HASH} h, {DIFF} n{items} from (\n{rows}\n)",
@@ -74,8 +74,8 @@ def updates_of(desired: Desired, time: int) -> str:
 
 
 def staged_negation(stager: Stager, shard: Layout, time: int) -> StagedDirectory:
-    """The negation at ``time`` (ms) of all that ``shard`` holds: of files at hand by this process,
-    else by the engine, which shuffles nothing.
+    """The negation at ``time`` (ms) of all that ``shard`` holds. This process writes it if the
+    files are at hand; otherwise the engine does, without a shuffle.
     """
     cores = stager.engine.cores_here()
     with stager.watch("negate"):
@@ -91,8 +91,8 @@ def _negated_updates(shard: Layout, time: int) -> str:
 
 @dataclass(frozen=True)
 class DifferingHashes:
-    """The rows to compare: those of the ``count`` hashes ``h`` in the files at ``uri``, the result
-    of `differing_hashes`, also for ``located``.
+    """The rows to compare: those with one of the ``count`` hashes ``h`` in the files at ``uri``,
+    which hold the result of `differing_hashes`, with ``located`` if it is given.
     """
 
     uri: str
@@ -101,9 +101,9 @@ class DifferingHashes:
     alone: bool = False  # there is one record of each hash: nothing to add up
 
     def examined(self, engine: Engine) -> DifferingHashes:
-        """The same with what is true of all these hashes. Of one hash, all rows are compared or
-        none: the located column locates nothing if it is NULL in one of the rows, or if rows share
-        a hash, for they may have several values of it.
+        """The same, with ``alone`` and ``located`` as they hold for all these hashes. The rows of a
+        hash must be compared all or not at all. So the located column is useless if it is NULL in
+        one of the rows, or if rows share a hash, because they may have several values of it.
         """
         unlocated = "true" if self.located is None else "k is null"
         facts = f"bool_or(c > 1 or abs(n) > 1), bool_or({unlocated})"
@@ -127,8 +127,8 @@ class DifferingHashes:
         return f"select {hint}* from (\n{rows}\n) _mv_rows left semi join {scope}"
 
     def disagrees(self, staged: str) -> str:
-        """A query with a row if ``staged``, updates with `_mv_hash`, do not add up to these hashes
-        with the copies by which they differ, by the totals of both.
+        """A query that has a row if ``staged``, updates with `_mv_hash`, do not add up to these
+        hashes and differences. It compares the totals of both.
         """
         detected = f"select h {HASH}, n {DIFF} from {sql.parquet_in(self.uri)}"
         return differing_buckets([EVERYTHING.digest(detected, 1), EVERYTHING.digest(staged, -1)])

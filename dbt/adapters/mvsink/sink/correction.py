@@ -8,8 +8,8 @@ query that gives the model's columns and
 - ``_mv_error`` STRING: NULL, or an error update's message (then the model's columns are NULL)
 - ``_mv_hash`` BIGINT: the row's hash (`engine.whole_rows`), never NULL here
 - ``_mv_diff`` BIGINT: the multiplicity
-- ``_mv_base`` BIGINT: 1 for a record of the shard's base, or of the compacted files that took the
-  base's place when another engine damaged it, else 0
+- ``_mv_base`` BIGINT: 1 for a record of the shard's base, or of the compacted files that replaced
+  the base after another engine damaged it, else 0
 
 An error update is therefore one more kind of row, and is corrected like one.
 
@@ -36,13 +36,15 @@ BASE = "_mv_base"
 
 
 class Scope(Protocol):
-    """The rows to compare. ``alone``: there is one record of each, on either side."""
+    """The rows to compare. With ``alone``, each has one record on both sides together."""
 
     @property
     def alone(self) -> bool: ...
 
     def restrict(self, rows: str) -> str:
-        """Those among ``rows``, a query with `_mv_hash`: of one hash, all or none."""
+        """The rows to compare among ``rows``, a query with `_mv_hash`. Rows that share a hash are
+        all included or all left out.
+        """
         ...
 
 
@@ -56,7 +58,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Correction:
-    """Collections to be summed. ``scope``: the only rows to compare; None: all rows."""
+    """Collections to be summed. Only the rows in ``scope`` are compared; all rows if it is None."""
 
     columns: tuple[Column, ...]
     since: int
@@ -83,8 +85,8 @@ class Correction:
         """The net multiplicity of every row, all times moved up to `since`; zeros dropped.
 
         A row is staged without its hash (NULL) if another row of the correction has the same hash,
-        or if the shard's base has it more than once (`layout`). Of one hash, all rows are compared
-        or none.
+        or if the shard's base has it more than once (`layout`). Rows that share a hash are all
+        compared or none of them.
         """
         items = sql.columns(column.name for column in self.columns)
         terms = sql.union_all(self._term(term, items) for term in self.terms)
@@ -127,7 +129,7 @@ class Assertion:
     fails: bool = False
 
     def branch(self) -> str:
-        """A branch of the CASE that gives a row's error message."""
+        """The branch for it in the CASE that gives a row's error message."""
         message = sql.text(self.message)
         return f"when {self.violated} then {f'raise_error({message})' if self.fails else message}"
 
@@ -144,7 +146,7 @@ class Desired:
     A row that breaks one of ``assertions`` becomes an error update with the message of the first
     one it breaks. ``missing`` are columns that the shard keeps although the query no longer has
     them: they are NULL in every row. With a ``condition`` the term has only the query's rows for
-    which it is true. ``signed``: the query has a last column `_mv_diff`, the sign of each row.
+    which it is true. If ``signed``, the query has a last column `_mv_diff`, the sign of each row.
     """
 
     query: str
@@ -174,7 +176,9 @@ class Desired:
         return name if column.type.nested else f"cast({name} as {column.type.spelled})"
 
     def rows(self) -> str:
-        """Model columns and `_mv_error`, typed as the shard's; `_mv_diff` if `signed`."""
+        """The model's columns and `_mv_error`, with the shard's types; also `_mv_diff` if
+        `signed`.
+        """
         items = ", ".join(f"{self.value(column)} {sql.identifier(column.name)}" for column in self.columns)
         diff = f", {DIFF}" if self.signed else ""
         source = sql.subquery(self.query, "_mv_query") + (
@@ -197,7 +201,7 @@ class Desired:
         return f"select {items} from (\n{self.rows()}\n) where {ERROR} is null"
 
     def hashed(self) -> str:
-        """`rows` with `_mv_hash`, and a `_mv_diff` of one per row unless they are `signed`.
+        """`rows` with `_mv_hash`, and a `_mv_diff` of 1 per row unless they are `signed`.
 
         The partition's number, masked to zero, makes the hash an expression that the optimizer
         neither copies nor rewrites. It would otherwise push the semi-join on buckets down into the

@@ -1,25 +1,25 @@
-"""The way of a run: from the changes of its inputs, or by evaluating the query, and why. Pure.
+"""Whether a run computes from the changes of its inputs or evaluates the query, and why. Pure.
 
-A run, its preview (`mvsink plan`) and `mvsink explain` all ask `decide`; the first line of its
-table that holds decides. What the changes themselves show (how many they are, how many keys may
-differ) is known only while they are staged: then the `Bounds` of the decision have the last word.
+A run, its preview (`mvsink plan`) and `mvsink explain` all ask `decide`. The first line of the
+table that holds decides. How many changes there are, and how many keys may differ, is known only
+while the changes are staged. Then the `Bounds` of the decision have the last word.
 
-| | evaluates because |
+| case | evaluates because |
 |---|---|
 | an input changed while its change was computed | `MOVED` |
 | the shard has no contents | |
-| the user never wants anything else | `NEVER` |
-| contents had drifted, unless insisted | `DRIFTED`, `DRIFTED_TWICE` |
-| earlier incremental runs were in vain, unless insisted | `SLOW`, `USUALLY_MANY_KEYS` |
+| the user wants nothing else (`incremental: never`) | `NEVER` |
+| contents had drifted, unless the run insists | `DRIFTED`, `DRIFTED_TWICE` |
+| earlier incremental runs were in vain, unless the run insists | `SLOW`, `USUALLY_MANY_KEYS` |
 | the inputs or the query do not allow it | as `Evidence.increment` says |
-| it verifies, and the query gives other rows each time | |
+| it verifies, and the query may give different rows each time | |
 | it has few sums | nothing: the query over all of them is evaluated |
-| little data is read, unless the user insists | `SMALL` |
-| the last evaluation took less than 0.8 s, unless insisted | `QUICK` |
+| little data is read, unless the policy is `always` | `SMALL` |
+| the last evaluation took less than 0.8 s, unless the run insists | `QUICK` |
 | otherwise | nothing: it computes from the changes |
 
-A run *insists* if the user wants nothing else (`incremental: always`), or if it verifies: then the
-change is needed apart from what was wrong before.
+A run *insists* on the changes if the policy is `incremental: always`, or if it verifies: a
+verification must tell the change from what was wrong before.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from dbt.adapters.mvsink.sink.run_history import SUMMED, RunHistory
 
 
 class Incremental(enum.Enum):
-    """`AUTO`: from the changes where that is right and costs less. `ALWAYS`: or the model fails.
-    `NEVER`: every run evaluates the query.
+    """`AUTO` computes from the changes where that is right and costs less. `ALWAYS` computes from
+    the changes, or the model fails. With `NEVER`, every run evaluates the query.
     """
 
     AUTO = "auto"
@@ -48,8 +48,8 @@ class Incremental(enum.Enum):
 
 
 class SumsPolicy(enum.Enum):
-    """Whether a model whose query adds up keeps its sums. `AUTO`: where incremental runs without
-    them take as long as evaluating the query.
+    """Whether a model whose query adds up keeps its sums. With `AUTO`, it does where incremental
+    runs without them take as long as evaluating the query.
     """
 
     AUTO = "auto"
@@ -61,10 +61,11 @@ class SumsPolicy(enum.Enum):
 class Increment:
     """A change of contents that follows from the changes of ``inputs``.
 
-    ``inputs``: the relations that are read in another way than the text of the query has it.
-    ``clock``: the times (ms) that `mv_now()` was and is; None if the query does not use it.
-    ``small``: so little data is read that evaluating the query costs no more; of a query over the
-    model's sums: there are few. ``reading``: a number for all that decides how it is read.
+    ``inputs`` are the relations that are not read as the text of the query names them. ``clock`` is
+    the times (ms) that `mv_now()` was and is, None if the query does not use it. ``small`` means
+    that so little data is read that evaluating the query costs no more, or, for a query over the
+    model's sums, that the sums are few. ``reading`` is a number for everything that decides how the
+    query is read.
     """
 
     analysed: Analysed
@@ -81,9 +82,10 @@ class Increment:
 
 @dataclass(frozen=True)
 class Case:
-    """What decides. ``contents``: whether the shard has any. ``suspended``: see `trust`.
-    ``summed``: the query is that over the model's sums. ``moved``: an input changed while its
-    change was computed. ``increment`` and ``history`` are asked when a line needs them, once.
+    """What decides. ``contents`` says whether the shard has any, ``summed`` whether the query is
+    the one over the model's sums, and ``moved`` whether an input changed while its change was
+    computed. ``suspended`` is explained in `trust`. ``increment`` and ``history`` are called only
+    if a line needs them, at most once.
     """
 
     increment: Callable[[], Increment | EvaluateFully]
@@ -101,7 +103,7 @@ class Case:
 
     @cached_property
     def past(self) -> RunHistory:
-        """What `history` gives."""
+        """The result of `history`."""
         return self.history()
 
 
@@ -109,40 +111,45 @@ class Case:
 class Bounds:
     """How much may have changed for a correction from the changes to cost less.
 
-    ``none``: there is no bound, because the user insists or the sums are few. ``wary``: much
-    changed in the last runs, so that changes that may be many are not even read.
+    With ``none`` there is no bound, because the user insists or the sums are few. With ``wary``,
+    much changed in the last runs, so changes that may be many are not even read.
     """
 
     none: bool = False
     wary: bool = False
 
     def may_change(self, each: InputSides, *, linear: bool) -> EvaluateFully | None:
-        """Before the changes of an input are staged. ``linear``: see `Analysed`."""
+        """The check before the changes of an input are staged. `Analysed` explains ``linear``."""
         if self.none or not self.wary or each.rows is None:
             return None
         many = each.updates is None or each.updates > _share(linear) * each.rows
         return EvaluateFully(Why.USUALLY_MUCH) if many else None
 
     def changed(self, each: InputSides, count: int, *, linear: bool) -> EvaluateFully | None:
-        """Where ``count`` rows of it changed, a replaced row twice."""
+        """The check once ``count`` rows of the input are known to have changed; a replaced row
+        counts twice.
+        """
         if self.none or each.rows is None or count <= _share(linear) * each.rows:
             return None
         return EvaluateFully(Why.MUCH_CHANGED, each.name, f"{count / max(each.rows, 1):.0%}")
 
     def keys(self, count: int, rows: int) -> EvaluateFully | None:
-        """Where ``count`` keys may differ, each of one or more of ``rows``."""
+        """The check where ``count`` keys may differ, of ``rows`` rows that each have one of the
+        keys.
+        """
         return None if self.none or count <= limits.MAX_KEYS * rows else EvaluateFully(Why.MANY_KEYS)
 
     def scope(self, scoped: Scoped, rows: int) -> EvaluateFully | None:
-        """Where the rows in scope are to be compared, of a shard of ``rows``."""
+        """The check where the rows in scope are compared with a shard of ``rows`` rows."""
         every = scoped.keys is None and rows > limits.MANY_ROWS
         return EvaluateFully(Why.ALL_ROWS) if every and not self.none else None
 
 
 @dataclass(frozen=True)
 class Decision:
-    """``full``: why the query is evaluated; None: the contents follow from ``increment``, within
-    ``bounds``. ``all_sums``: by evaluating the query over all of the model's few sums.
+    """``full`` says why the query is evaluated. If it is None, the contents follow from
+    ``increment`` within ``bounds``, or, with ``all_sums``, from the query over all of the model's
+    few sums.
     """
 
     full: EvaluateFully | None = None
@@ -152,7 +159,7 @@ class Decision:
 
 
 def decide(case: Case) -> Decision:
-    """The first line of the table that holds."""
+    """The decision by the first line of the module's table that holds."""
     if case.moved:
         return Decision(EvaluateFully(Why.MOVED))
     if not case.contents:
@@ -182,7 +189,9 @@ def fails(policy: Incremental, full: EvaluateFully) -> bool:
 
 
 def keeps_sums(policy: SumsPolicy, history: RunHistory, *, in_use: bool) -> bool:
-    """Whether a run keeps sums. ``in_use``: the model's contents are those of sums."""
+    """Whether a run keeps sums. ``in_use`` says whether the model's contents were computed from
+    sums.
+    """
     if policy is not SumsPolicy.AUTO:
         return policy is SumsPolicy.ALWAYS
     worthwhile = in_use or history.slow() or history.most_keys_change()
@@ -190,7 +199,7 @@ def keeps_sums(policy: SumsPolicy, history: RunHistory, *, in_use: bool) -> bool
 
 
 def _in_vain(case: Case) -> Why | None:
-    """Why, after what earlier runs found, the changes of the inputs are not read."""
+    """Why the changes of the inputs are not read, judging by earlier runs."""
     history = case.past
     if case.summed:
         return Why.SLOW if history.slow(SUMMED) else None

@@ -1,18 +1,18 @@
 """A correction from the changes of the inputs, without evaluating the query for all rows.
 
 1. *Changes* of the inputs are staged (`staged`).
-2. *Delta*: the query of the change (`incremental`) over them, and over what can matter of the
-   inputs (`restricted`), is staged as a batch. Where the query groups by keys, the keys of what may
-   differ are taken from the changes, or staged by a query first; then its rows for these keys are
-   compared with the shard's. A query that adds up gets these rows from the shard's and the sums
-   over the change. Few rows are compared in this process (`local`), others by Spark.
-3. *Look up*: every hash of the batch is looked up in the shard (`staged`). A row that should be
-   deleted and is not there shows that the shard is not what the progress says: then the query is
-   evaluated.
+2. *Delta*: the query of the change (`incremental`) is evaluated over these changes and over the
+   input rows that can matter (`restricted`), and staged as a batch. Where the query groups by keys,
+   the keys whose rows may differ are taken from the changes, or staged by a query first. Then the
+   query's rows for these keys are compared with the shard's. For a query that adds up, these rows
+   are the shard's rows plus the sums over the change. Few rows are compared in this process
+   (`local`), more by Spark.
+3. *Look up*: every hash of the batch is looked up in the shard (`staged`). If a row to delete is
+   not there, the shard is not what the progress says, and the query is evaluated.
 
-In a batch a hash stands for one row, and for at most one record of the base. Whether another row of
-the shard has the hash is not known without reading the rows. So the batch has no hash for a row
-whose hash the shard holds, unless all of these are deleted.
+In a batch a hash stands for one row, and for at most one record of the base. Without reading rows
+it is not known whether another row of the shard has the same hash. So a row whose hash the shard
+holds is staged without a hash, unless all rows with that hash are deleted.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def stage_change(write: Write, increment: Increment, at: Round, bounds: Bounds) 
 
 @dataclass(frozen=True)
 class _Planned:
-    """``known``: a scope that needs no query of keys; None if there is none."""
+    """``known`` is a scope that needs no query for its keys; None if there is none."""
 
     plan: Plan
     changes: StagedChanges
@@ -92,8 +92,8 @@ class _Planned:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The rows of ``desired`` less the shard's in scope: ``here``, if they are few, or what the
-    query ``stored`` gives, None for no rows.
+    """The rows of ``desired``, and the shard's rows in scope to subtract: ``here`` if they are few,
+    else those of the query that ``stored`` gives (None if there are none).
     """
 
     desired: Desired
@@ -103,7 +103,9 @@ class _Compared:
 
 @dataclass(frozen=True)
 class _Delta:
-    """One correction. ``files`` names what its statements read; ``resources`` ends with it."""
+    """One correction. ``files`` names the files that its statements read; ``resources`` are
+    released with it.
+    """
 
     write: Write
     bounds: Bounds
@@ -112,7 +114,9 @@ class _Delta:
     resources: ExitStack
 
     def planned(self, increment: Increment, changes: StagedChanges) -> _Planned | EvaluateFully:
-        """With `Plan.adding` only if that is the way to go; the sides may not do for another."""
+        """The plan. It has `Plan.adding` only if that must be used: the sides that were read may
+        not suffice for another way.
+        """
         analysed, clock = increment.analysed, increment.clock
         if clock is not None and (probe := clock_probe(analysed, clock)) is not None:
             [[same]] = self.write.engine.query(probe, "clock")
@@ -128,8 +132,9 @@ class _Delta:
         return _Planned(plan if adds else replace(plan, adding=None), changes, based.known_scope(sides))
 
     def few_sums(self, plan: Plan) -> Written | None:
-        """All of a few sums, by one query: the shard's and those over the change; nothing, if there
-        is no change. None if they are not few: see `Write.whole_rows_locally`.
+        """The correction of a model with few sums, by one query that adds the sums over the change
+        to all of the shard's. Nothing to write if there is no change. None if the sums are not few
+        (`Write.whole_rows_locally`).
         """
         if plan.terms == 0:
             return Written(None, Counts(), incremental=True)
@@ -147,7 +152,7 @@ class _Delta:
         return replace(written, evaluated_once=False, incremental=True)
 
     def compared(self, planned: _Planned) -> _Compared | EvaluateFully:
-        """What to compare with what."""
+        """What is to be compared."""
         plan, desired = planned.plan, self.at.desired
         known = None if planned.known is None else self._known(planned.known, planned)
         if known is not None:
@@ -186,8 +191,8 @@ class _Delta:
         )
 
     def _known(self, known: KnownScope, planned: _Planned) -> _Compared | None:
-        """The rows in a scope whose keys are values of the changes; None if the keys, or the
-        shard's rows that have one, are many: those of a query may be fewer.
+        """The comparison in a scope whose keys are values of the changes. None if there are many
+        such keys, or many rows of the shard that have one: a query may find fewer.
         """
         adding, scoped, shard = planned.plan.adding, known.scoped, self.at.shard
         values = planned.changes.values(known.keys) if self.write.engine.cores_here() else None
@@ -210,12 +215,12 @@ class _Delta:
         return _Compared(desired, here, lambda: keys.in_scope(shard, names, self.files))
 
     def _groups(self, adding: Adding | None) -> int:
-        """Of how many rows some have to be computed again, or get other sums."""
+        """The number of groups, of which some are computed again or get other sums."""
         rows = self.at.shard.rows
         return rows if adding is None else max(rows, limits.COMPARED_WHOLE)
 
     def _added(self, adding: Adding) -> _Compared | EvaluateFully:
-        """The shard's rows with the sums over the change, less these rows."""
+        """The shard's rows plus the sums over the change, compared with the shard's rows."""
         shard = self.at.shard
         staged = self.write.stager.stage(self.files.around(adding.query), "keys")
         change = self._keys(staged, self._groups(adding))
@@ -237,13 +242,13 @@ class _Delta:
         return self.files.of(f"select * from {sql.parquet_in(staged.uri)}", few=True)
 
     def _keys(self, staged: StagedDirectory, rows: int) -> StagedKeys | EvaluateFully:
-        """The staged rows, one for each key that may differ, of ``rows`` in all."""
+        """The staged rows, one for each key that may differ, if they are few among ``rows``."""
         self.resources.callback(staged.delete)
         keys = StagedKeys(self.write, staged)
         return self.bounds.keys(keys.rows, rows) or keys
 
     def correction(self, compared: _Compared) -> Correction | pa.Table:
-        """The updates themselves if they can be computed in this process."""
+        """The correction, or the updates themselves if this process can compute them."""
         columns, here = compared.desired.columns, compared.here
         rows = compared.desired.hashed()
         if here is not None:
@@ -260,7 +265,7 @@ class _Delta:
         return correction if negated is None else correction.insert_negated(negated)
 
     def _difference(self, staged: StagedDirectory, stored: Stored) -> pa.Table | None:
-        """The staged rows less ``stored``, computed here; None if it is left to Spark."""
+        """The staged rows less ``stored``, computed here; None if that is left to Spark."""
         columns = self.at.desired.columns
         with self.write.watch("write"), left_to_spark(self.write.model):
             if staged.rows() > local_row_limit(columns):
@@ -304,17 +309,17 @@ class _Delta:
 
 
 def adds_up(adding: Adding, columns: Sequence[Column]) -> bool:
-    """Whether sums of these types have all digits of what they add."""
+    """Whether sums of these types keep all digits of the values that they add."""
     types = {column.name.lower(): column.type.arrow() for column in columns}
     decimals = (types[name] for name in adding.sums if pa.types.is_decimal(types[name]))
     return all(exact_sums(kind.precision, kind.scale) for kind in decimals)
 
 
 def added(adding: Adding, columns: Sequence[Column], change: str, stored: str | None) -> str:
-    """The new rows for the keys of ``change``, a query of `Adding.query`'s rows. ``stored``: the
-    shard's updates for these keys.
+    """The new rows for the keys of ``change``, a query with the rows of `Adding.query`. ``stored``
+    has the shard's updates for these keys.
 
-    Fails where the sums cannot be known: then the query of the sums is to be evaluated.
+    The query fails where the sums cannot be known: then the query of the sums must be evaluated.
     """
     name_of = {column.name.lower(): sql.identifier(column.name) for column in columns}
     items = sql.columns(column.name for column in columns)
@@ -338,7 +343,9 @@ def added(adding: Adding, columns: Sequence[Column], change: str, stored: str | 
 
 
 def _shown(adding: Adding, column: Column, name_of: Mapping[str, str]) -> str:
-    """A sum of no values is NULL, and has the type that it has in the shard."""
+    """The column as the shard shows it: a sum of no values is NULL, and a sum has the shard's
+    type.
+    """
     name = sql.identifier(column.name)
     count = adding.sums.get(column.name.lower())
     if count is None:

@@ -1,19 +1,20 @@
 """Detection: which rows of two collections may differ, by their hashes alone.
 
-Each side's hashes are summed per bucket, with one bucket for about 64 rows: few enough that a
-task's sums fit the processor's cache, enough that, if few rows changed, few unchanged rows are in a
-bucket that differs. The result only shows which rows to compare.
+Each side's hashes are summed per bucket, with one bucket for about 64 rows. So a task's sums fit
+the processor's cache, and if few rows changed, few unchanged rows are in a bucket that differs. The
+result only shows which rows to compare.
 
 A row's bucket follows from its hash, which spreads changed rows best: most are alone in their
 bucket. Or it follows from the value of a column, the *locator*, which keeps the rows of a key
 together. Then a condition on that column limits the query's second evaluation to the values of the
 buckets that differ; Spark pushes it down past projections, joins, and groupings and windows by that
-column, towards the scans. Any column gives the same rows, wherever Spark leaves the condition: the
-choice is one of speed alone. Rows with NULL there may be most of the table: they have buckets of
-their own, by their hash.
+column, towards the scans. Any column gives the same rows, wherever Spark applies the condition: the
+choice only affects speed. Rows with NULL in that column may be most of the table, so they have
+buckets of their own, by their hash.
 
 No sum can overflow, however many rows share a bucket: a hash is summed in two parts of 22 bits, and
-fewer than 2^40 copies of rows are summed on either side (`Layout.detectable` bounds the shard's).
+fewer than 2^40 copies of rows are summed on either side (for the shard, `Layout.detectable` ensures
+it).
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ FIXED_WIDTH = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "tim
 
 @dataclass(frozen=True)
 class BucketScope:
-    """The rows to compare: ``query`` gives ``b``, a bucket, and ``h``, the only hash in it to
-    compare; if that is NULL, all of them.
+    """The rows to compare: ``query`` gives a bucket, ``b``, and ``h``, the only hash in it to
+    compare, or NULL if all are to be compared.
 
-    It is broadcast: it has at most as many rows as there are buckets (`MAX_BITS`).
+    It is broadcast, because it has at most one row per bucket (`MAX_BITS`).
     """
 
     query: str
@@ -62,9 +63,9 @@ class BucketScope:
     def overlooked(self, rows: str, hashes: str) -> str:
         """The hashes of those ``rows`` that have one of ``hashes`` (``h``) but are not compared.
 
-        With buckets by hash, all rows of a hash are in one bucket and compared together. With a
-        locator two rows that collide may be in two buckets; then neither may be stored with its
-        hash, because a deletion by that hash would hide the other row from readers.
+        With buckets by hash, all rows of a hash are in one bucket and are compared together. With a
+        locator, two rows with the same hash may be in two buckets. Then neither may be stored with
+        its hash, because a deletion by that hash would hide the other row from readers.
         """
         return (
             f"select /*+ BROADCAST(_mv_scope) */ _mv_rows.{HASH} from (\n{rows}\n) _mv_rows "
@@ -79,8 +80,8 @@ class BucketScope:
 
 @dataclass(frozen=True)
 class Buckets:
-    """A bucket's number is ``bits`` bits of the row's hash; with a ``locator``, of the hash of that
-    column's value, so that equal values share a bucket.
+    """A bucket's number is ``bits`` bits of the row's hash or, with a ``locator``, of the hash of
+    that column's value, so that equal values share a bucket.
     """
 
     bits: int
@@ -89,7 +90,7 @@ class Buckets:
 
     @classmethod
     def of(cls, shard: Layout, locator: Column | None = None) -> Buckets:
-        """For a shard of that size; a locator doubles the number of buckets, see `number`."""
+        """The buckets for a shard of that size; a locator doubles their number (see `number`)."""
         most = MAX_BITS if locator is None else MAX_BITS - 1
         return cls(
             min(max((shard.rows // ROWS_PER_BUCKET).bit_length() - 1, MIN_BITS), most), shard.salt, locator
@@ -113,10 +114,10 @@ class Buckets:
         return f"if({value} is null, {2**self.bits}L + {by_hash}, {self._located(value)})"
 
     def located(self, value: str, numbers: Sequence[int]) -> str:
-        """A condition: whether a row with the locator ``value`` may be in the buckets ``numbers``.
+        """The condition that a row with the locator ``value`` may be in the buckets ``numbers``.
 
-        These are bits of a constant array, so that the optimizer has a simple condition on one
-        column. A NULL may be in any of its buckets.
+        The numbers are bits of a constant array, so that the optimizer sees a simple condition on
+        one column. A NULL may be in any of the buckets for NULL.
         """
         words = [0] * (-(-(2**self.bits) // 64))
         nulls = False
@@ -134,7 +135,7 @@ class Buckets:
         """Each row's bucket ``b`` and its contribution to the bucket's totals: ``x`` to the XOR of
         hashes, ``s`` and ``t`` to sums of parts of hashes.
 
-        XOR misses a multiplicity that changes by two, the sums do not; together they show whether
+        XOR misses a multiplicity that changes by two; the sums do not. Together they show whether
         the totals are those of a single hash. ``hashed_rows`` gives `_mv_hash`, `_mv_diff` and the
         locator.
         """
@@ -149,7 +150,7 @@ class Buckets:
         If a bucket differs only in the copies of one row, by one, ``x`` is that row's hash: the
         bucket is a cell of an invertible Bloom lookup table (Goodrich and Mitzenmacher, 2011). If
         few rows changed, most buckets are of this kind, and hardly any unchanged row is compared.
-        Several hashes pass for one only if 44 bits agree by chance; then the staged rows do not
+        Several hashes look like one only if 44 bits agree by chance. Then the staged rows do not
         agree with what was detected and are deleted (`write`).
         """
         inside = f"{self._low_bits('x')} = b and " if self.locator is None else ""
@@ -159,8 +160,8 @@ class Buckets:
         return BucketScope(f"select b, if({one}, x, cast(null as bigint)) h from (\n{differing}\n)", self)
 
     def _located(self, value: str) -> str:
-        """The bucket of a locator's value. Neighbours share one: rows are mostly stored in order,
-        so that their sums stay in the processor's cache.
+        """The bucket of a locator's value. Neighbouring values share one: rows are mostly stored in
+        order, so their sums stay in the processor's cache.
         """
         neighbourhood = (
             f"shiftright({value}, {NEIGHBOUR_BITS})"
@@ -185,7 +186,9 @@ def differing_buckets(digests: Sequence[str]) -> str:
 
 
 def narrow(layout: Layout, buckets: Buckets) -> str:
-    """`_mv_hash`, `_mv_diff` and the locator of all rows: no more is read if hashes are trusted."""
+    """`_mv_hash`, `_mv_diff` and the locator of all rows. If hashes are trusted, nothing else is
+    read.
+    """
     return layout.updates(buckets.with_locator(f"{believed_hash(layout)} {HASH}", DIFF))
 
 
@@ -206,8 +209,8 @@ def _middle(hash_expression: str) -> str:
 
 def locator(handle: StagingHandle, columns: Sequence[Column], shard: Layout) -> Column | None:
     """The first of the query's ``columns`` whose values in a sample of the base are mostly
-    different and none of them frequent; NULL may be. None: there is none, or the shard is small,
-    where to evaluate the query twice costs little.
+    distinct, with none frequent except NULL. None if there is no such column, or if the shard is
+    small, so that evaluating the query twice costs little.
 
     A column with few values fills few buckets, and one changed row makes all rows of its bucket
     candidates; so does a value that many rows share.

@@ -1,5 +1,5 @@
-"""The driver: runs mint, write and append in a loop until the shard's upper has reached the desired
-frontier, by this run's commits or by another's.
+"""The driver: runs mint, write and append in a loop until this run's commits, or another's, have
+moved the shard's upper to the desired frontier.
 
 Every attempt starts from the newest version of the log. An attempt that lost a race, or whose
 process died, therefore leaves nothing to undo.
@@ -78,7 +78,7 @@ class Driver:
         column_changes(self.request, self.handle.state())
 
     def run(self) -> Outcome:
-        """Bring the shard to the next refresh after the run's time; if read-only, preview that.
+        """Bring the shard up to date for the run's time; if read-only, preview that.
 
         Starts again if another run replaces the shard, as `retry_on_replacement` does.
         """
@@ -103,7 +103,9 @@ class Driver:
                 mint, self.ahead, self.added = None, None, ()
 
     def _attempt(self, mint: Mint, state: ShardState, plan: RunPlan) -> Outcome | None:
-        """One attempt on one version; None if more is to be done, or another commit came first."""
+        """One attempt on one version; None if more remains to be done, or another commit came
+        first.
+        """
         request, read_only = self.request, self.request.read_only
         if plan.time is not None and request.superseded is not None:
             kind = Kind.READ_ONLY if read_only else Kind.NONE
@@ -133,7 +135,7 @@ class Driver:
         return self._preview(state, plan) if read_only else self._round(state, plan, description)
 
     def _unevaluated(self, state: ShardState, plan: RunPlan, description: BatchDescription) -> Outcome | None:
-        """Only the upper moves. None if the race was lost."""
+        """A commit that only moves the upper. None if another commit came first."""
         self.upkeep.require_whole(state)
         assert plan.time is not None
         kind = Kind.READ_ONLY
@@ -151,7 +153,9 @@ class Driver:
         written: Written,
         progress: Progress | None = None,
     ) -> bool:
-        """Commit it, and do what is due afterwards. False if the race was lost."""
+        """Commit what was written, then do the maintenance that is due. False if another commit
+        came first.
+        """
         note = replace(note_of(self.request, self.watch, written, plan.time), mode=written.mode)
         if written.incremental and written.compared and note.seconds is not None:
             unverified = note.seconds - self.watch.seconds.get("verify", 0.0)  # as the next run will take
@@ -168,7 +172,9 @@ class Driver:
     def _raise_upper(
         self, state: ShardState, plan: RunPlan, as_of: Antichain, first: BatchDescription | None
     ) -> None:
-        """Raise a shard without contents to ``as_of``. A gate is passed before: this commits."""
+        """Raise a shard without contents to ``as_of``. This commits, so a gate must be passed
+        before.
+        """
         if self.request.gate.is_active and self.ahead is None and first is not None:
             at = self._begun(state, plan, Layout.of(self.handle, state), first)
             self.ahead = (first, self._judged(at, self.strategy.stage(at)))
@@ -176,7 +182,9 @@ class Driver:
         self.appender.raise_upper(state.upper, as_of, note, plan.creation)
 
     def _pass(self, state: ShardState, plan: RunPlan) -> Outcome | None:
-        """No refresh is due: at most the upper moves, to the next. None if the race was lost."""
+        """No refresh is due: at most the upper moves to the next one. None if another commit came
+        first.
+        """
         self.upkeep.require_whole(state)
         if plan.upper == state.upper:
             return self._nothing_to_mint(state, plan)
@@ -194,7 +202,7 @@ class Driver:
         return replace(idle, kind=kind, lower=state.upper, upper=plan.upper, up_to_date=True, scheduled=True)
 
     def _round(self, state: ShardState, plan: RunPlan, description: BatchDescription) -> Outcome | None:
-        """One description from mint to append; None if the race was lost."""
+        """One description, from mint to append; None if another commit came first."""
         shard, strategy = Layout.of(self.handle, state), self.strategy
         # a fold is a commit, and the gate comes before every commit
         if shard.loose and self.request.gate.is_active:
@@ -224,10 +232,10 @@ class Driver:
         return self._outcome(Kind.APPEND, written, at.time, description)
 
     def _replace(self, state: ShardState, plan: RunPlan) -> Outcome | None:
-        """A new generation: all contents are swapped in by one commit. None if the race was lost.
+        """A new generation: one commit replaces all contents. None if another commit came first.
 
-        If no refresh is due it has no contents and waits for the first refresh, as a new shard
-        does.
+        If no refresh is due, the generation has no contents and waits for its first refresh, like a
+        new shard.
         """
         columns = wanted_columns(self.request, state)
         since = plan.upper if plan.time is None else Antichain.of(plan.time)
@@ -261,8 +269,8 @@ class Driver:
     # contents, and the gate
 
     def _begun(self, state: ShardState, plan: RunPlan, shard: Layout, description: BatchDescription) -> Round:
-        """The round that brings ``shard``, of ``state``, to the query as of the plan's time, in the
-        shard's columns; those that the query no longer has are NULL.
+        """The round after which ``shard``, the layout of ``state``, holds the query's rows as of
+        the plan's time. They have the shard's columns; those that the query no longer has are NULL.
         """
         assert plan.time is not None
         names = {column.name for column in self.request.columns}
@@ -272,7 +280,7 @@ class Driver:
         return Round(state, plan, shard, description, desired)
 
     def _judged(self, at: Round, written: Written) -> Written:
-        """``written``, after it has passed the gate."""
+        """``written``, once it has passed the gate."""
         return written if written.counts.nothing else self.gating.audited(at, written)
 
     # read-only

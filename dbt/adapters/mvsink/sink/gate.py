@@ -1,20 +1,20 @@
 """The publish gate: new contents are checked after they are staged and before they are appended.
 
-Two checks can fail. *max_change*: the correction changes more rows than allowed. *Audits*: queries
-for bad rows, run over the new contents, find some. Then nothing is committed: the staged batch is
-deleted, and no reader has seen a row of it.
+There are two checks. *max_change* fails if the correction changes more rows than allowed. *Audits*,
+queries for bad rows that run over the new contents, fail if they find some. Then nothing is
+committed: the staged batch is deleted, and no reader has seen a row of it.
 
-`max_change: auto` allows 4 times the largest of the last 20 changes, and 100 rows in any case:
-after changes of 80, 250 and 120 rows a run may change 1,000. Runs that changed nothing say nothing
-about how large a change is, nor do first loads and new generations.
+`max_change: auto` allows 4 times the largest of the last 20 changes, and always 100 rows: after
+changes of 80, 250 and 120 rows a run may change 1,000. Runs that changed nothing, first loads and
+new generations do not count.
 
 The first load and a full refresh are exempt from `max_change`; audits always run. A correction that
 changes nothing is not checked. A new generation for another reason (changed columns, a changed
 definition) replaces all rows without counting which are new: its change is the difference in the
 number of rows.
 
-An audit with an `AuditScope` checks only the rows that a run adds, if the contents before have
-passed it without a failure. The note of the commit that wrote them records this: the digests of the
+An audit with an `AuditScope` checks only the rows that a run adds, if the previous contents passed
+it without a failure. The note of the commit that wrote them records this: the digests of the
 audits, and the version that the correction was compared with. The record is valid as long as every
 commit since that version is our own and left all rows as they were.
 """
@@ -53,7 +53,8 @@ class Limit(Protocol):
 
 @dataclass(frozen=True)
 class MaxChange:
-    """How much a correction may change: ``rows``, ``percent`` of the current ones. None: no limit.
+    """How much a correction may change: ``rows``, or ``percent`` of the current rows. None is no
+    limit.
 
     An updated row is one deletion and one insertion but counts once: the change is the larger of
     the two sums.
@@ -70,7 +71,9 @@ class MaxChange:
     percent: float | None = None
 
     def broken_by(self, inserted: int, deleted: int, current: int) -> str:
-        """Why a change exceeds the limit, or "". ``percent`` does not limit an empty collection."""
+        """Why a change exceeds the limit, or "". ``percent`` does not limit changes of an empty
+        collection.
+        """
         changed = max(inserted, deleted)
         if self.rows is not None and changed > self.rows:
             return f"{changed} rows, max_change allows {self.rows}"
@@ -83,19 +86,21 @@ History = Callable[[int], Sequence[Commit]]  # that many of the newest commits, 
 
 
 class Learned(enum.Enum):
-    """The value of `max_change` that is not a number."""
+    """The one value of `max_change` that is not a number."""
 
     AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class LearnedChange:
-    """The limit that the ``history`` of the shard shows, see the module."""
+    """The limit that follows from the shard's ``history``; see the module."""
 
     history: History
 
     def broken_by(self, inserted: int, deleted: int, current: int) -> str:
-        """Why a change exceeds the limit, or "". The log is read for a change over the floor."""
+        """Why a change exceeds the limit, or "". The log is read only for a change over the
+        floor.
+        """
         changed = max(inserted, deleted)
         past = changes_before(self.history(limits.CHANGES_READ)) if changed > limits.CHANGE_FLOOR else []
         if len(past) < limits.CHANGES_ENOUGH:
@@ -117,8 +122,8 @@ def change_limit(configured: MaxChange | Learned | None, history: History) -> Li
 
 
 def changes_before(commits: Sequence[Commit]) -> list[tuple[int, int]]:
-    """The rows that runs inserted or deleted, whichever are more, and their times (ms): of runs
-    that changed contents which were there.
+    """For each run that changed existing contents: the rows that it inserted or deleted, whichever
+    are more, and its time (ms).
     """
     changes = []
     for note in (commit.note for commit in commits):
@@ -130,17 +135,18 @@ def changes_before(commits: Sequence[Commit]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class AuditScope:
-    """An audit that need not look at all rows once it has passed without a single failure.
+    """The scope of an audit that need not look at all rows once it has passed without a failure.
 
-    It then judges the added rows alone, or with a ``key``, an expression of columns, the rows that
-    share it with one of them. ``digest`` is of all that decides its result but for these rows.
+    It then judges only the added rows or, with a ``key`` (an expression over columns), the rows
+    that have the key of an added row. ``digest`` covers everything that decides its result except
+    the rows.
     """
 
     digest: str
     key: str = ""
 
     def narrowed(self, contents: str, added: str) -> str:
-        """The query of the rows to judge, of those of the query ``contents``."""
+        """The query of the rows to judge, among those of the query ``contents``."""
         if not self.key:
             return added
         return f"select * from (\n{contents}\n) where ({self.key}) in (select {self.key} from (\n{added}\n))"
@@ -148,9 +154,10 @@ class AuditScope:
 
 @dataclass(frozen=True)
 class Audit:
-    """A test of the model's contents. ``failing(contents)`` is the query of its bad rows where
-    ``contents`` is the query of the model's rows; ``verdict(contents)`` gives one row: how many
-    failures, whether to warn, whether to fail. ``scope`` is None if it looks at all rows always.
+    """A test of the model's contents. ``contents`` is a query of the model's rows.
+    ``failing(contents)`` is then the query of the bad rows, and ``verdict(contents)`` gives one
+    row: how many failures, whether to warn, whether to fail. ``scope`` is None if the audit always
+    looks at all rows.
     """
 
     name: str
@@ -169,9 +176,9 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True)
 class Contents:
-    """The queries of the new contents, and of the rows they add to contents which passed the audits
-    with the digests ``passed``. ``added`` is None if all rows are to be judged. ``first``: the
-    shard has no contents yet.
+    """The query of the new contents, and the query ``added`` of the rows that they add to contents
+    that passed the audits with the digests ``passed``. ``added`` is None if all rows are to be
+    judged. ``first`` means that the shard has no contents yet.
     """
 
     rows: str
@@ -189,7 +196,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class GatePassed:
-    """What to warn of, and the digests of the audits that passed without a failure."""
+    """The warnings, and the digests of the audits that passed without a failure."""
 
     warnings: list[str]
     passed: tuple[str, ...] = ()
@@ -197,7 +204,7 @@ class GatePassed:
 
 @dataclass(frozen=True)
 class Gate:
-    """The checks of new contents. ``accepted``: this run may change any number of rows."""
+    """The checks of new contents. If ``accepted``, this run may change any number of rows."""
 
     max_change: Limit | None = None
     audits: tuple[Audit, ...] = ()
@@ -224,8 +231,8 @@ def check(
 ) -> GatePassed:
     """The result for new contents that pass; raises `GateFailed` if they do not.
 
-    ``counts`` is the change of ``current``, which is None if the size of the change does not
-    matter. ``replaces``: all rows are new.
+    ``counts`` is the change of the ``current`` number of rows, which is None if the size of the
+    change does not matter. With ``replaces``, all rows are new.
     """
     if gate.max_change is not None and gate.counts_changes and current is not None:
         [[rows]] = engine.query(row_count(current), "gate")
@@ -234,7 +241,9 @@ def check(
 
 
 def check_change(allowed: Limit, model: str, counts: Counts, current: int, replaces: bool) -> None:
-    """Raises `MaxChangeExceeded`. ``current`` rows; ``replaces``: ``counts`` are of all rows."""
+    """Raises `MaxChangeExceeded` for ``counts`` that exceed it, of ``current`` rows. With
+    ``replaces``, ``counts`` count all rows.
+    """
     inserted, deleted = counts.inserted, counts.deleted
     if replaces:
         inserted, deleted = max(0, inserted - current), max(0, current - inserted)
@@ -244,7 +253,7 @@ def check_change(allowed: Limit, model: str, counts: Counts, current: int, repla
 
 
 def _check_contents(audits: Sequence[Audit], engine: Engine, contents: Contents) -> GatePassed:
-    """Every audit runs, so that the error shows all that fail."""
+    """Runs every audit, so that the error shows all that fail."""
     failures, warnings, passed = [], [], []
     for audit in audits:
         rows = contents.of(audit)
@@ -268,8 +277,8 @@ def _check_contents(audits: Sequence[Audit], engine: Engine, contents: Contents)
 
 
 def would_be(shard: Layout, batch: Batch | None, *, negated: bool = False) -> str:
-    """The query of the contents with a staged correction as one more directory, without errors; of
-    that directory alone if the rest is ``negated``.
+    """The query of the contents as they would be with a staged correction as one more directory,
+    without errors. If the rest is ``negated``, it reads that directory alone.
     """
     if negated:
         shard = replace(shard, base=None, recent=(), unhashed=())
@@ -287,7 +296,9 @@ def _failures(count: int) -> str:
 
 
 def _true(value: object) -> bool:
-    """Also for text or a number, which a test's own macro may return."""
+    """Whether ``value`` is true; it may be text or a number, which a test's own macro may
+    return.
+    """
     return str(value).lower() in ("true", "1", "t", "yes")
 
 
@@ -341,8 +352,8 @@ class Gating:
     warnings: list[str]
 
     def audited(self, at: Round, written: Written) -> Written:
-        """``written`` with what it passed. Raises `GateFailed`, and deletes the batch, if the shard
-        with it must not be published.
+        """``written`` with the audits that it passed. If the shard with it must not be published,
+        deletes the batch and raises `GateFailed`.
         """
         if not self.gate.is_active:
             return written
@@ -355,7 +366,7 @@ class Gating:
         return replace(written, audits=passed, audited=at.state.version)
 
     def previewed(self, at: Round, counts: Counts) -> str:
-        """Why the gate would reject what is desired, or ""."""
+        """Why the gate would reject the desired contents, or ""."""
         try:
             self._check(at, counts, Contents(at.desired.plain_rows(), first=not at.state.readable))
         except GateFailed as error:

@@ -1,10 +1,10 @@
 """Mint: decide the next batch description.
 
 The persist frontier is the shard's upper, but never below the as-of: nothing is written for times
-before it. docs/design/sink.md has the three conditions for ``[persist frontier, desired frontier)``
-to be minted. Hence lowers are unique and strictly increasing, uppers never decrease, and at most
-one description is valid at a time. A new generation of the shard, whose upper may be lower, has a
-mint of its own.
+before it. docs/design/sink.md has the three conditions under which ``[persist frontier, desired
+frontier)`` is minted. Hence lowers are unique and strictly increasing, uppers never decrease, and
+at most one description is valid at a time. A new generation of the shard, whose upper may be lower,
+has a mint of its own.
 
 >>> m = Mint("dbt.orders")
 >>> m.observe_as_of(Antichain.of(4))

@@ -40,7 +40,7 @@ class ReadReferences(Protocol):
         ...
 
     def points(self, time: int) -> ReadPoints:
-        """Where they are read for the write time ``time`` (ms)."""
+        """Where the relations are read for the write time ``time`` (ms)."""
         ...
 
 
@@ -49,19 +49,19 @@ class Evidence(Protocol):
 
     def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         """Whether contents as of ``time`` (ms) are certainly those of ``state``. ``recorded`` gives
-        the progress that was committed with them, by input.
+        the progress that was committed with these, by input.
         """
         ...
 
     def progress(self, state: ShardState, time: int) -> Progress:
-        """What contents as of ``time`` (ms), compared with ``state``, were computed from. Asked
-        after the evaluation: inputs that changed meanwhile are unknown.
+        """What contents as of ``time`` (ms), compared with ``state``, were computed from. It is
+        called after the evaluation; inputs that changed meanwhile are unknown.
         """
         ...
 
     def settled(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
-        """Whether contents as of ``time`` (ms) must be those of ``state``, unless something broke
-        or another tool wrote to the shard.
+        """Whether contents as of ``time`` (ms) must equal those of ``state``, unless something
+        broke or another tool wrote to the shard.
         """
         ...
 
@@ -75,19 +75,21 @@ class Evidence(Protocol):
 
 
 class OwnText(Protocol):
-    """The query as its author wrote it, of which this adapter has replaced nothing but the time."""
+    """The query as its author wrote it, in which this adapter has replaced nothing but the time."""
 
     def at(self, time: int) -> str:
         """The text whose rows are those of the query as of ``time`` (ms). Raises `ReadsLater`."""
         ...
 
     def check(self, time: int) -> None:
-        """Raises `ReadsLater` if its rows were others since `at`."""
+        """Raises `ReadsLater` if what the text reads has changed since `at`."""
         ...
 
 
 class ReadsLater(Exception):
-    """The text reads something that was written after the time. ``reason``: what, as a clause."""
+    """The text reads something that was written after the time; ``reason`` says what, as a
+    clause.
+    """
 
     def __init__(self, reason: str):
         super().__init__(reason)
@@ -96,8 +98,8 @@ class ReadsLater(Exception):
 
 @dataclass(frozen=True)
 class Independent:
-    """``own_text``: what verifications evaluate; None: the request's query. ``proving``: which
-    incremental runs are compared with that; None: none.
+    """``own_text`` is what verifications evaluate, or None for the request's query. ``proving``
+    says which incremental runs are compared with it, None if no run is.
     """
 
     own_text: OwnText | None = None
@@ -105,7 +107,7 @@ class Independent:
 
 
 class NoEvidence:
-    """Nothing is known: every run evaluates its query, and so does the next."""
+    """Evidence that knows nothing: every run evaluates its query, and so does the next."""
 
     def unchanged(self, state: ShardState, recorded: Callable[[str], int | None], time: int) -> bool:
         return False
@@ -134,13 +136,13 @@ class Superseded:
 class SinkRequest:
     """One run of one model.
 
-    ``time`` is the run's logical time `T`, ``retain_history`` how far since trails upper; both in
-    ms. ``clock`` is the wall clock in ms, to detect an upper that is ahead of it. ``redefined``: a
-    changed definition takes effect at once, before the next refresh of the schedule.
-    ``superseded``: a refresh that is due is not written. ``verify``: compare all contents by an
-    independent digest, whatever ``evidence`` says. ``definition``: a digest of the model's text,
-    for the log. ``summed``: the evidence knows the model's sums. ``independent``: what contents are
-    compared with, and when besides by ``verify``.
+    ``time`` is the run's logical time `T`, and ``retain_history`` is how far `since` trails
+    `upper`, both in ms. ``clock`` is the wall clock in ms, to detect an upper that is ahead of it.
+    With ``redefined``, a changed definition takes effect at once, before the next refresh of the
+    schedule. With ``superseded``, a refresh that is due is not written. With ``verify``, all
+    contents are compared by an independent digest, whatever ``evidence`` says. ``definition`` is a
+    digest of the model's text, for the log. ``summed`` says that the evidence knows the model's
+    sums. ``independent`` says what contents are compared with, and in which other runs.
     """
 
     model: str
@@ -208,7 +210,7 @@ class Outcome(RunOutcome):
 def note_of(
     request: SinkRequest, watch: Stopwatch, written: Written = NOTHING_WRITTEN, time: int | None = None
 ) -> CommitNote:
-    """The note of a commit of contents as of ``time`` (ms); None if it has no contents."""
+    """The note of a commit of contents as of ``time`` (ms), None for a commit without contents."""
     return CommitNote(
         rows_inserted=written.counts.inserted,
         rows_deleted=written.counts.deleted,
@@ -228,8 +230,9 @@ def note_of(
 
 
 def progress_of(request: SinkRequest, state: ShardState, written: Written, time: int) -> Progress:
-    """What contents as of ``time`` (ms), ``written`` after a comparison with ``state``, were
-    computed from. A recorded error is to be tried again.
+    """What contents as of ``time`` (ms) were computed from, which are ``written`` after a
+    comparison with ``state``. After a recorded error it is unknown, so that the query is tried
+    again.
     """
     if written.counts.errors_inserted:
         return Progress(files=files_number(state.files))

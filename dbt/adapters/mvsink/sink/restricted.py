@@ -1,9 +1,9 @@
-"""The inputs, read only where they can matter to the staged changes of others.
+"""The inputs, read only where they can matter to the staged changes of other inputs.
 
-Rows that have one of a few keys are read into this process, where Spark has the same cores: Arrow
-finds some thousands among millions in a tenth of the time, and the query of the change is then one
-over small files. Their own columns are the keys of further inputs. Where that is not possible, or
-the rows are many, Spark reads them under a condition.
+If Spark runs on this machine's cores, this process reads the rows that have one of a few keys:
+Arrow finds some thousands among millions in a tenth of the time, and the query of the change then
+reads small files only. The rows' other columns are in turn the keys of further inputs. Where that
+is not possible, or there are many rows, Spark reads the rows under a condition.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from dbt.adapters.mvsink.sink.write import Write
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a column of what is staged: keys. ``rows``: how many, at most."""
+    """The values of a staged column, used as keys. There are at most ``rows`` of them."""
 
     staged: StagedDirectory
     column: Column
     rows: int
 
     def query(self) -> str:
-        """The values, ``_mv_v``."""
+        """The query of the values, as ``_mv_v``."""
         return f"select {sql.identifier(self.column.name)} _mv_v from {sql.parquet_in(self.staged.uri)}"
 
 
 @dataclass(frozen=True)
 class Read:
-    """Rows of an input that this process has read and staged, as they are now and were before: the
-    columns ``used``.
+    """Rows of an input that this process has read and staged, as they are now and as they were,
+    with the columns ``used``.
     """
 
     used: tuple[Column, ...]
@@ -61,7 +61,7 @@ class Read:
 
 @dataclass
 class RestrictedInputs:
-    """``needed``: see `incremental.Basis`. ``resources`` deletes what is staged."""
+    """`incremental.Basis` explains ``needed``; ``resources`` deletes what is staged."""
 
     write: Write
     increment: Increment
@@ -71,7 +71,7 @@ class RestrictedInputs:
     reached: dict[str, Read | None] = field(default_factory=dict)  # by the keys of changes alone
 
     def sides(self, files: sql.Shared) -> dict[str, Sides]:
-        """What `incremental.delta` needs. Rows are missing where none of them can matter."""
+        """The sides of the inputs for the query of the change, without rows that cannot matter."""
         sides = {}
         for each in self.increment.inputs:
             new, old = self._both(each, files)
@@ -80,7 +80,7 @@ class RestrictedInputs:
         return sides
 
     def _both(self, each: InputSides, files: sql.Shared) -> tuple[str, str]:
-        """Its rows now and before: those that have one of the keys, if there are keys."""
+        """The input's rows now and before; if there are keys, only the rows that have one."""
         keys = self.needed[each.name]
         sources = self._sources(keys) if keys else None
         if not sources:
@@ -104,7 +104,7 @@ class RestrictedInputs:
         return rows(each.new), rows(each.old)
 
     def _sources(self, keys: Sequence[Keys]) -> dict[str, list[Values]] | None:
-        """The values that each column may have; None if those of one are not known."""
+        """The values to look for in each column; None if those of one column are unknown."""
         sources: dict[str, list[Values]] = {}
         for key in keys:
             if key.reached:
@@ -120,7 +120,7 @@ class RestrictedInputs:
         return sources
 
     def _directly(self, each: InputSides) -> Read | None:
-        """Its rows that have one of the keys of changes, read here."""
+        """The input's rows that have a key of the changes, read by this process."""
         if each.name not in self.reached:
             keys = [key for key in self.needed[each.name] or () if not key.reached]
             sources, nulls = self._sources(keys), {key.column for key in keys if key.nulls}
@@ -130,7 +130,9 @@ class RestrictedInputs:
     def _read(
         self, each: InputSides, sources: Mapping[str, Sequence[Values]], nulls: set[str]
     ) -> Read | None:
-        """Its rows with one of the values, read here; None if Spark is to read them."""
+        """The input's rows with one of the values, read by this process; None if Spark has to read
+        them.
+        """
         if each.read_rows is None or not self.write.engine.cores_here():
             return None
         if sum(values.rows for listed in sources.values() for values in listed) > limits.LISTED_VALUES:
@@ -171,8 +173,8 @@ class RestrictedInputs:
     def _condition(
         self, sources: Mapping[str, Sequence[Values]], nulls: set[str], columns: Mapping[str, Column]
     ) -> str:
-        """A condition that a row with one of the values fulfils, and few others do. Empty: there
-        are too many values.
+        """A condition that rows with one of the values satisfy, and few others. Empty if there are
+        too many values.
         """
         if sum(values.rows for listed in sources.values() for values in listed) > MAX_BROADCAST:
             return ""
@@ -197,7 +199,9 @@ class RestrictedInputs:
 
 
 def _semi_joined(column: Column, listed: Sequence[Values], nulls: bool) -> str:
-    """That the column has one of the values, or is NULL if ``nulls``, by a subquery."""
+    """The condition, with a subquery, that the column has one of the values or, if ``nulls``, is
+    NULL.
+    """
     name, queries = sql.identifier(column.name), [values.query() for values in listed]
     if not nulls:
         return f"{name} in (\n{sql.union_all(queries)}\n)"

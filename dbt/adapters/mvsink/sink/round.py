@@ -1,4 +1,4 @@
-"""One round of a run, from mint to append: what is to be written, and what was staged for it.
+"""One round of a run, from mint to append: what to write, and what was staged for it.
 
 `run_plan` plans it, `strategy` stages it, `gate` judges it, and `driver` appends it.
 """
@@ -21,11 +21,12 @@ DROPPED, FULL_REFRESH, DEFINITION_CHANGED = "dropped before", "full refresh", "d
 
 @dataclass(frozen=True)
 class RunPlan:
-    """``time``: the write time in ms, None if no refresh is due. ``upper``: the shard's next upper.
+    """``time`` is the write time in ms, None if no refresh is due; ``upper`` is the shard's next
+    upper.
 
-    ``creation``: the logical time (ms) at which the generation began. ``generation``: why all
-    contents are replaced, empty if they are not. ``begins``: the commit records the creation.
-    ``added``: columns that the shard gets before it is written.
+    ``creation`` is the logical time (ms) at which the generation began; with ``begins``, the commit
+    records it. ``generation`` says why all contents are replaced, and is empty if they are not.
+    ``added`` are columns that the shard gets before it is written.
     """
 
     creation: int
@@ -38,8 +39,8 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class Round:
-    """``description`` is the batch after which the shard, in ``state`` and with the files of
-    ``shard``, holds ``desired`` from the plan's time on.
+    """What one batch has to do. Before it, the shard is in ``state`` with the files of ``shard``;
+    after the batch of ``description``, it holds ``desired`` from the plan's time on.
     """
 
     state: ShardState
@@ -59,14 +60,14 @@ class Round:
 class Written:
     """A staged correction; `batch` is None if there is nothing to append.
 
-    With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold.
-    ``incremental``: it follows from the changes of the inputs, or of the model's sums, if it is
-    ``summed``. ``full``: why it does not. ``loaded``: the shard was empty. ``drift``: what was
-    wrong before, None if that is not known. ``way``: the way in which it was computed, if it was
-    the only one that was tried.
-    ``share``, ``audits``, ``audited``: see `CommitNote`. ``proof``: what to record of how the
-    query's changes are read (`trust`). ``compared``: with all rows of the query, by an
-    independent digest; ``rewritten``: why not with those of the text as its author wrote it.
+    With a ``negation`` of all that the shard holds, ``batch`` is all that it should hold. An
+    ``incremental`` correction follows from the changes of the inputs or, if ``summed``, of the
+    model's sums; ``full`` says why it does not. ``loaded`` means that the shard was empty.
+    ``drift`` is what was wrong before, None if that is not known. ``way`` is how it was computed,
+    if no other way was tried. ``proof`` is what to record about how the query's changes are read
+    (`trust`). ``compared`` means that it was compared with all rows of the query by an independent
+    digest; ``rewritten`` says why these were not the rows of the author's text. `CommitNote`
+    explains ``share``, ``audits`` and ``audited``.
     """
 
     batch: Batch | None
@@ -94,7 +95,7 @@ class Written:
 
     @property
     def mode(self) -> str:
-        """For the commit's note."""
+        """How the contents were computed, for the commit's note."""
         if not self.evaluated:
             return ""
         if self.incremental:
@@ -112,8 +113,8 @@ NOTHING_WRITTEN = Written(None, Counts())
 
 @dataclass(frozen=True)
 class Previewed:
-    """A correction that is not to be appended: its counts, its number of updates, and some of
-    these. ``incremental``, ``full``: see `Written`.
+    """A correction that will not be appended: its counts, its number of updates, and some of these.
+    `Written` explains ``incremental`` and ``full``.
     """
 
     counts: Counts

@@ -1,8 +1,8 @@
-"""What a shard's newest commits say about the runs that made them: how each computed, what it took,
-how much it changed. Pure.
+"""What a shard's newest commits say about the runs that made them: how each computed its contents,
+how long it took, and how much it changed. Pure.
 
-What is no longer among the newest `limits.REMEMBERED` commits is forgotten, and then tried again.
-Of a model whose last runs were
+Runs that are no longer among the newest `limits.REMEMBERED` commits are forgotten, and what they
+ruled out is tried again. If a model's last runs were
 
     evaluated 4.0 s, incremental 5.0 s, incremental 4.5 s
 
@@ -39,8 +39,8 @@ class RunHistory:
         return cls(tuple(commit.note for commit in handle.history(limits.REMEMBERED)))
 
     def seconds(self) -> dict[str, float]:
-        """The seconds of the newest run of each kind: `evaluated`, the first load if there is no
-        other, and `incremental`, with sums or without.
+        """The seconds of the newest run of each kind: `evaluated` (the first load if there is no
+        other) and `incremental`, with sums or without.
         """
         newest_of = {"evaluated": self._evaluated()}
         newest = max((*self._timed(INCREMENTAL), *self._timed(SUMMED)), default=None, key=_place)
@@ -72,7 +72,9 @@ class RunHistory:
         return self._last_two(Why.MUCH_CHANGED)
 
     def _last_two(self, why: Why) -> bool:
-        """Whether that stopped the last two of the runs that were stopped by it or not at all."""
+        """Whether ``why`` stopped both of the last two runs, not counting runs that something else
+        stopped.
+        """
         stopped = [
             note.why == why.code
             for note in self.notes
@@ -85,9 +87,9 @@ class RunHistory:
     def comparison(self, shard: Layout) -> str:
         """How to compare a large shard with its query's rows.
 
-        Between few changes and nearly all, what costs less depends on the query: to evaluate it a
-        second time, or to write and read all its rows. Both are tried, then the faster one stays,
-        until the log forgets the other.
+        Between few changes and nearly all, it depends on the query which costs less: evaluating it
+        a second time, or writing and reading all its rows. Both are tried; then the faster one is
+        used until the log forgets the other.
         """
         changed = self.changed_last(shard)
         if not shard.detectable or nearly_all(changed, shard.rows, shard):
@@ -105,7 +107,7 @@ class RunHistory:
     def changed_last(self, shard: Layout) -> int:
         """How many rows the last run inserted and deleted, as far as the log has it.
 
-        Not if these are all rows: then it was the first load.
+        0 if these are all rows: then it was the first load.
         """
         for note in reversed(self.notes):
             if note.computed_through is not None:
@@ -125,8 +127,9 @@ class RunHistory:
         return None
 
     def _evaluated_beside(self, runs: list[_Timed]) -> float | None:
-        """The seconds of an evaluation that changed about as much as ``runs``: the newest one,
-        unless the first one after them was somewhat faster. Of any if none is known to be such.
+        """The seconds of an evaluation that changed about as much as ``runs``, or of any if there
+        is no such one. It is the newest one, unless the first one after ``runs`` was somewhat
+        faster.
         """
         changed = max(_rows(note) for _, note, _ in runs)
         every = self._timed(EVALUATED)
@@ -140,8 +143,8 @@ class RunHistory:
         return newest
 
     def _by_load(self, changed: float) -> float | None:
-        """What an evaluation will take after a change of that share of an input, by the seconds of
-        the first load: it also compares all rows, and writes those that changed instead of all.
+        """How long an evaluation will take after that share of an input changed, estimated from the
+        first load: unlike a load, it also compares all rows, but writes only those that changed.
         """
         loads = self._timed(LOADED)
         if not loads:

@@ -1,4 +1,4 @@
-"""The plan of a run: when it writes, where the upper goes, whether a generation begins. Pure.
+"""The plan of a run: its write time, the shard's next upper, and whether a generation begins. Pure.
 
 A shard that waits for its first refresh has no contents to read, so ``since`` = ``upper`` = that
 refresh; the commit that writes it moves the upper past it. A readable shard stays readable: only a
@@ -48,10 +48,11 @@ def run_timing(
     full_refresh: bool = False,
     redefined: bool = False,
 ) -> RunPlan:
-    """The plan of a run at ``time`` (ms) apart from columns; ``state`` is None without a shard.
+    """The plan of a run at ``time`` (ms), except for columns; ``state`` is None if there is no
+    shard.
 
-    ``redefined``: a changed definition takes effect at once. Raises `NeverRefreshed` if a shard
-    would never have contents.
+    With ``redefined``, a changed definition takes effect at once. Raises `NeverRefreshed` if a
+    shard would never have contents.
     """
     if state is None:
         return _created(refresh, time)
@@ -82,7 +83,9 @@ def _continued(
 
 
 def planned(request: SinkRequest, state: ShardState) -> RunPlan:
-    """The plan of ``request``. Raises `NeverRefreshed`; `SchemaChanged` if that fails the run."""
+    """The plan of ``request``. Raises `NeverRefreshed`, and `SchemaChanged` if changed columns fail
+    the run.
+    """
     plan = run_timing(
         request.refresh, request.time, state, full_refresh=request.full_refresh, redefined=request.redefined
     )  # fmt: skip
@@ -99,7 +102,9 @@ def planned(request: SinkRequest, state: ShardState) -> RunPlan:
 
 
 def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The query's columns that the shard lacks, in order; none if anything else differs too."""
+    """The query's columns that the shard lacks, in order; none if the columns differ in another way
+    too.
+    """
     stored = shard_columns(state.schema)
     names = {column.name for column in stored}
     added = tuple(column for column in wanted_columns(request, state) if column.name not in names)
@@ -110,7 +115,9 @@ def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]
 
 
 def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
-    """How the query's columns differ from the shard's; `SchemaChanged` if that fails the run."""
+    """How the query's columns differ from the shard's; raises `SchemaChanged` if that fails the
+    run.
+    """
     changes = schema_changes(shard_columns(state.schema), wanted_columns(request, state))
     if changes and request.on_schema_change is OnSchemaChange.FAIL:
         raise SchemaChanged(changes)
@@ -118,7 +125,9 @@ def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
 
 
 def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The columns the shard should have: the query's; with `append_new_columns` old ones too."""
+    """The columns that the shard should have: the query's and, with `append_new_columns`, old ones
+    too.
+    """
     if request.on_schema_change is not OnSchemaChange.APPEND_NEW_COLUMNS:
         return request.columns
     names = {column.name for column in request.columns}
@@ -127,7 +136,9 @@ def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...
 
 
 def schema_changes(stored: tuple[Column, ...], wanted: tuple[Column, ...]) -> list[str]:
-    """The differences between a shard's columns and a query's, in words. Order is no difference."""
+    """The differences between a shard's columns and a query's, in words. Their order does not
+    count.
+    """
     before = {column.name: column.type.text for column in stored}
     after = {column.name: column.type.text for column in wanted}
     changes = [f"`{name}` {kind} is new" for name, kind in after.items() if name not in before]
@@ -144,8 +155,8 @@ def next_since(request: SinkRequest, state: ShardState, plan: RunPlan) -> Antich
     """The shard's next since: it trails the run's time by ``retain_history``, never passes the
     newest write time, and never moves back.
 
-    If nothing is written, the newest update in the files' statistics, which is not later, is taken
-    for the newest write time.
+    If nothing is written, the time of the newest update in the files' statistics, which is never
+    later, serves as the newest write time.
     """
     newest = plan.time
     if newest is None:
@@ -179,10 +190,10 @@ def compacted_after(
 def ahead_of_clock(
     request: SinkRequest, plan: RunPlan, upper: Antichain, history: History
 ) -> tuple[bool, str]:
-    """Whether ``upper`` is the next refresh of a run whose own time was not ahead of the clock; and
-    if not, the warning about an upper that is ahead of it, or "".
+    """Whether ``upper`` is the next refresh of a run whose own time was not ahead of the clock. If
+    not, also the warning about an upper ahead of the clock, or "".
 
-    The refresh may be of this schedule, or of one that the model had earlier: then the commit's
+    The refresh may belong to this schedule, or to one that the model had earlier; then the commit's
     ``computed_through`` shows the run's time.
     """
     now = request.clock + limits.AHEAD_OF_CLOCK
@@ -226,10 +237,10 @@ class ForecastChange:
 
 @dataclass(frozen=True)
 class Forecast:
-    """``generation``: why all contents would be replaced, empty if they would not. ``added``,
-    ``removed``: columns; ``retyped``: the types before and then. ``gate``: whether the publish gate
-    lets the change through, None without a gate or a change; ``gate_message`` why not. ``error``:
-    why the run would fail.
+    """What a run would do. ``generation`` says why all contents would be replaced, and is empty if
+    they would not. ``added`` and ``removed`` are columns; ``retyped`` has the old and new types.
+    ``gate`` says whether the publish gate lets the change through (None without a gate or a change)
+    and ``gate_message`` why not. ``error`` says why the run would fail.
     """
 
     generation: str = ""
@@ -242,8 +253,8 @@ class Forecast:
 
 
 def forecast(request: SinkRequest, state: ShardState, change: ForecastChange) -> Forecast:
-    """What ``request`` would do to the shard ``state``, by its columns, gate and policies. Its
-    audits are not run again: they have passed in the temporary schemas.
+    """What ``request`` would do to the shard in ``state``, judging by its columns, gate and
+    policies. Audits are not run again: they passed in the temporary schemas.
     """
     try:
         changes = column_changes(request, state)

@@ -1,12 +1,12 @@
-"""What an incremental run stages of its own, and how that meets the shard.
+"""What an incremental run stages for its own use, and how it is compared with the shard.
 
-- The *changes* of inputs: what changed in net, only the columns that the query uses, and the rows
+- The *changes* of inputs: the net changes, limited to the columns that the query uses and the rows
   that its conditions keep. Few rows need no Spark job. An input whose staged change is empty did
   not change.
 - The *keys* of the rows that may differ, and the shard's rows that have one of them.
-- *Look up*: whether a staged correction fits the shard. What it deletes is there, and each of its
-  hashes may stand for one row. Hashes are compared, not rows. A shard with more rows than fit this
-  process is asked in Spark.
+- The *look-up*: whether a staged correction fits the shard, that is, whether the rows that it
+  deletes are there, and which of its hashes can stand for one row. It compares hashes, not rows.
+  For a shard with too many rows for this process, Spark does it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from dbt.adapters.mvsink.sink.write import Write
 
 @dataclass(frozen=True)
 class StagedChange:
-    """The staged net change of an input: the columns that the query uses, and `_mv_diff`; without
-    rows that its filter does not keep.
+    """The staged net change of an input: the columns that the query uses and `_mv_diff`, without
+    rows that the query's filter drops.
     """
 
     input: InputSides
@@ -51,15 +51,15 @@ class StagedChange:
     rows: int
 
     def column(self, name: str) -> Column:
-        """One that the query uses, by its name in lower case."""
+        """A column that the query uses, by its name in lower case."""
         return next(each for each in self.used if each.name.lower() == name)
 
     def values(self, write: Write, name: str) -> pa.ChunkedArray:
-        """The values of that column, as they come."""
+        """The values of that column, unsorted and with repetitions."""
         return write.handle.read_staged(self.staged, arrow_schema((self.column(name),))).column(0)
 
     def query(self, files: sql.Shared) -> str:
-        """All columns of the input, and `_mv_diff`."""
+        """The query of the change, with all columns of the input and `_mv_diff`."""
         return files.of(
             padded(self.input.columns, self.used, self.staged, DIFF), few=self.rows <= limits.ONE_TASK_ROWS
         )
@@ -80,13 +80,15 @@ class StagedChanges:
 
     @property
     def share(self) -> float | None:
-        """The largest share of an input's rows that they are, of inputs whose rows are counted."""
+        """The largest share of an input's rows that changed, among inputs whose rows are
+        counted.
+        """
         counted = [each.rows / max(each.input.rows, 1) for each in self.by_name.values() if each.input.rows]
         return round(max(counted), 6) if counted else None
 
     def values(self, keys: Sequence[Keys]) -> pa.ChunkedArray | None:
-        """The values of columns of changes, of one type. None if there are many, or equal ones may
-        differ in form, as zeros do.
+        """The values of key columns of the changes. None if there are many, if they have several
+        types, or if equal values may differ in form, as zeros do.
         """
         if sum(self.by_name[key.changed].rows for key in keys) > limits.ONE_TASK_ROWS:
             return None
@@ -100,7 +102,7 @@ class StagedChanges:
     def stage(
         cls, write: Write, increment: Increment, resources: ExitStack, bounds: Bounds
     ) -> StagedChanges | EvaluateFully:
-        """Stage them within ``bounds``; ``resources`` deletes them."""
+        """Stage the changes within ``bounds``; ``resources`` deletes them."""
         changes, linear = {}, increment.analysed.linear
         changed = [each for each in increment.inputs if each.change is not None]
         for each in changed:
@@ -124,8 +126,8 @@ class StagedChanges:
 
 
 def padded(columns: Sequence[Column], used: Sequence[Column], staged: StagedDirectory, *more: str) -> str:
-    """All ``columns`` of the staged rows, of which those that are not ``used`` are NULL, and
-    ``more`` of theirs.
+    """The staged rows with all ``columns``, NULL in those that are not ``used``, and with the
+    staged columns ``more``.
     """
     names = {column.name for column in used}
     items = [
@@ -152,7 +154,7 @@ def _staged(
 
 
 def _total(rows: str) -> str:
-    """The net number of rows, of which no column matters; no row if it is zero."""
+    """The net number of rows, where no column matters; no row if it is zero."""
     return f"select {DIFF} from (select sum({DIFF}) {DIFF} from (\n{rows}\n)) where {DIFF} <> 0"
 
 
@@ -168,14 +170,14 @@ class StagedKeys:
 
     @classmethod
     def of(cls, write: Write, values: pa.ChunkedArray, *, nulls: bool) -> StagedKeys:
-        """``values``, and NULL if ``nulls``, as `_mv_k0`."""
+        """The distinct ``values``, and NULL if ``nulls``, staged as the column `_mv_k0`."""
         more = pa.nulls(1 if nulls else 0, values.type)
         keys = pc.unique(pa.chunked_array([*values.chunks, more]))
         return cls(write, write.handle.write_staged(pa.table({"_mv_k0": keys})))
 
     @cached_property
     def footers(self) -> list[Footer]:
-        """Of their files."""
+        """The footers of their files."""
         return self.staged.footers()
 
     @property
@@ -184,13 +186,14 @@ class StagedKeys:
         return sum(footer.file.rows or 0 for footer in self.footers)
 
     def query(self, files: sql.Shared) -> str:
-        """All of their columns."""
+        """The query of the keys with all their columns."""
         query = f"select * from {sql.parquet_in(self.staged.uri)}"
         return files.of(query, few=self.rows <= limits.ONE_TASK_ROWS)
 
     def in_scope(self, shard: Layout, columns: Mapping[str, str], files: sql.Shared) -> str | None:
-        """The rows of ``shard`` that have one of the keys; None if it has none. ``columns``: those
-        of the shard by those of the keys, all in lower case; without any, all rows are in scope.
+        """The query of the rows of ``shard`` that have one of the keys; None if the shard is empty.
+        ``columns`` maps the keys' columns to the shard's, all in lower case; if it is empty, all
+        rows are in scope.
         """
         stored = persisted(shard)
         if stored is None:
@@ -213,7 +216,9 @@ class StagedKeys:
         return f"select _mv_s.* from (\n{rows}\n) _mv_s left semi join (\n{keys}\n) _mv_k on {equal}"
 
     def rows_in_scope(self, shard: Layout, columns: Mapping[str, str]) -> Stored | None:
-        """The same rows, read into this process. None if they are many, or it is left to Spark."""
+        """The same rows, read into this process. None if there are many, or if that is left to
+        Spark.
+        """
         most, keys = local_row_limit(shard.columns), None
         with left_to_spark(self.write.model):
             if columns and most and not shard.loose and self._searched_here(shard, most):
@@ -227,8 +232,8 @@ class StagedKeys:
         return here and shard.rows <= limits.SEARCHED_ROWS_HERE and self.rows <= most
 
     def _keys(self, shard: Layout, columns: Mapping[str, str]) -> pa.Table | None:
-        """The keys under the names of the shard's ``columns``, if these are as many, and have their
-        types.
+        """The keys under the names of the shard's ``columns``; None if the types or the number of
+        columns differ.
         """
         spelled = {column.name.lower(): column for column in shard.columns}
         keys = {}
@@ -261,7 +266,9 @@ class StagedKeys:
         return stored if stored.rows <= most else None
 
     def _bounds(self, columns: Mapping[str, Column]) -> Iterator[str]:
-        """For each column, if there is one, a condition that rows with one of the keys fulfil."""
+        """For each column a condition that rows with one of the keys satisfy, where there is
+        one.
+        """
         if self.rows > limits.LISTED_KEYS:
             return
         for key, column in columns.items():
@@ -276,7 +283,7 @@ class StagedKeys:
                     yield condition
 
     def _fields(self, key: str) -> list[pa.Field]:
-        """The column, in each of the files."""
+        """The column's field in each of the files."""
         return [f for footer in self.footers for f in footer.schema if f.name.lower() == key]
 
 
@@ -284,7 +291,7 @@ class StagedKeys:
 
 
 def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
-    """How the updates in ``staged`` fit ``shard``."""
+    """Whether and how the updates in ``staged`` fit ``shard``."""
     with write.watch("look up"):
         hashed = not shard.unhashed and not shard.loose
         most = limits.SEARCHED_ROWS_HERE if write.engine.cores_here() else limits.SEARCHED_ROWS
@@ -299,7 +306,7 @@ def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
 def without_hashes(
     write: Write, staged: StagedDirectory, columns: tuple[Column, ...], shard: Layout
 ) -> StagedDirectory:
-    """The same updates; those whose hash is ambiguous have none."""
+    """The same updates, without a hash where it is ambiguous."""
     names = sql.columns([*(column.name for column in columns), TIME, DIFF, ERROR])
     unsure = f"select _mv_h from (\n{_judged(staged, shard)}\n) where _mv_ambiguous"
     kept = f"if({HASH} in (\n{unsure}\n), cast(null as bigint), {HASH}) {HASH}"
@@ -307,7 +314,9 @@ def without_hashes(
 
 
 def _judged(staged: StagedDirectory, shard: Layout) -> str:
-    """Each staged hash, ``_mv_h``: is its row ``_mv_missing``, is the hash ``_mv_ambiguous``?"""
+    """The query of each staged hash, ``_mv_h``: is its row ``_mv_missing``, and is the hash
+    ``_mv_ambiguous``?
+    """
     batch = f"select {HASH} _mv_h, {DIFF} _mv_d from {sql.parquet_in(staged.uri)}"
     few = staged.rows() <= MAX_BROADCAST
     hints = ("/*+ BROADCAST(_mv_w) */ ", "/*+ BROADCAST(_mv_s) */ ") if few else ("", "")

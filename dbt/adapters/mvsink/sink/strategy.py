@@ -1,9 +1,9 @@
-"""The choice of how a round's correction is staged: from the changes of the inputs, by comparing
-the query's result with the shard, or by verifying both.
+"""Chooses how a round's correction is staged: from the changes of the inputs, by comparing the
+query's result with the shard, or by verifying both.
 
-A read-only run counts the correction, computed in the same way. It writes nothing to the shard:
-what follows from the changes is staged in a temporary directory of this machine, and a query that
-is evaluated is compared without staging anything.
+A read-only run computes the correction in the same way and counts it. It writes nothing to the
+shard: a correction from the changes is staged in a temporary directory of this machine, and a query
+that is evaluated is compared without staging anything.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ Compared = TypeVar("Compared")
 
 @dataclass(frozen=True)
 class Strategy:
-    """``recorded``: the shard's progress by input. ``warn`` takes what the user should know."""
+    """``recorded`` gives the shard's progress by input; ``warn`` takes what the user should
+    know.
+    """
 
     request: SinkRequest
     write: Write
@@ -48,7 +50,9 @@ class Strategy:
     warn: Callable[[str], None]
 
     def stage(self, at: Round, *, moved: bool = False) -> Written:
-        """Stage the correction that gives the shard what is desired. ``moved``: see `Case`."""
+        """Stage the correction after which the shard holds the desired contents. `Case` explains
+        ``moved``.
+        """
         change = self.change(at, moved=moved)
         if isinstance(change, Written) and not change.compared:
             return change
@@ -65,15 +69,17 @@ class Strategy:
         return replace(written, full=change, loaded=at.shard.empty, drift=drift)
 
     def _verification(self, at: Round) -> Written:
-        """The shard compared with what is desired, by an independent digest."""
+        """The correction, after the shard was compared with the desired contents by an independent
+        digest.
+        """
         written, rewritten = self._independently(
             lambda desired: verified(self.write, replace(at, desired=desired)), at
         )
         return replace(written, rewritten=rewritten)
 
     def _verified(self, change: Written, at: Round) -> Written:
-        """``change``, if the shard holds what is desired with it. Otherwise the shard has drifted,
-        and its correction as a whole.
+        """``change``, if the shard holds the desired contents with it. Otherwise the shard has
+        drifted, and the result is its whole correction.
         """
         write = self.write
         after = at.shard if change.batch is None else with_batch(at.shard, change.batch)
@@ -95,8 +101,8 @@ class Strategy:
         return replace(self._verification(at), drift=drift, proof=unproven(), compared=True)
 
     def _independently(self, compare: Callable[[Desired], Compared], at: Round) -> tuple[Compared, str]:
-        """What ``compare`` finds for the query as its author wrote it; where that reads what was
-        written after the round's time, for what is desired, and why.
+        """What ``compare`` finds for the query as its author wrote it. If that text reads something
+        written after the round's time, what it finds for the round's own query, and the reason.
         """
         own = self.request.independent.own_text
         if own is None:
@@ -114,15 +120,15 @@ class Strategy:
         return result, ""
 
     def _repeatable(self, at: Round) -> bool:
-        """Whether evaluating the query again gives the same, as far as that is known."""
+        """Whether evaluating the query again gives the same rows, as far as that is known."""
         if self.request.incremental is Incremental.NEVER:  # nothing is analysed
             return True
         increment = self.request.evidence.increment(at.state, self.recorded, at.time)
         return isinstance(increment, EvaluateFully) or increment.analysed.unrepeatable is None
 
     def change(self, at: Round, *, moved: bool = False) -> Written | EvaluateFully:
-        """The correction from the changes of the inputs, or why the query is to be evaluated.
-        Raises `CannotBeIncremental`.
+        """The correction from the changes of the inputs, or why the query must be evaluated. Raises
+        `CannotBeIncremental`.
         """
         request = self.request
         case = Case(
@@ -154,8 +160,8 @@ class Strategy:
         return outcome
 
     def _proved(self, change: Written, increment: Increment) -> Written:
-        """``change``, with whether it is to be compared with the query, and what to record if that
-        finds no difference.
+        """``change``, with whether to compare it with the query, and what to record if that shows
+        no difference.
         """
         proving, compared = self.request.independent.proving, self.request.verify
         if proving is None or increment.analysed.unrepeatable:
@@ -175,7 +181,9 @@ class Strategy:
         return replace(written, evaluated_once=False, incremental=True)
 
     def _recorded_error(self, error: EngineError, at: Round) -> Written:
-        """The query's ``error`` as the shard's only error update, if that is wanted, or raised."""
+        """Stages the query's ``error`` as the shard's only error update if the model records
+        errors; otherwise raises it.
+        """
         if self.request.on_query_error is not OnError.RECORD or not error.caused_by_data:
             raise error
         # our statement failed, which contains the query: only the query's own failure counts
@@ -189,7 +197,9 @@ class Strategy:
     # read-only
 
     def preview(self, at: Round) -> Previewed:
-        """The correction that `stage` would stage. Raises `CannotBeIncremental` where that does."""
+        """The correction that `stage` would stage; raises `CannotBeIncremental` where `stage`
+        does.
+        """
         if at.plan.generation or at.plan.added:
             return self.write.preview(at, self.request.sample)
         previewed = self._previewed_change(at)

@@ -1,13 +1,13 @@
-"""Whether a model's changes are still believed, by what verifications found. Pure.
+"""Whether corrections from a model's changes are still trusted, judging by verifications. Pure.
 
-*Suspension*: a model whose contents were wrong, although they should have followed from the changes
-of its inputs, is not computed from these any more, until a verification finds no drift. A second
-drift within 30 days suspends it until its definition changes: twice is no accident.
+*Suspension*: if a model's contents were wrong although they should have followed from the changes
+of its inputs, its runs evaluate the query until a verification finds no drift. A second drift
+within 30 days suspends the model until its definition changes, because two are no accident.
 
-*Proving*: after what decides how a query's changes are read is another (its text, an input's
+*Proving*: after a change in what decides how a query's changes are read (its text, an input's
 columns, a setting, the rules), the 1st, 2nd, 4th, 8th, ... incremental correction is compared with
-the query, evaluated. How many there were is recorded with the progress. It ends when `verify`
-itself compares all contents between two of these: then the next would come later than that.
+the evaluated query. The number of incremental runs is recorded with the progress. Proving ends once
+`verify` compares all contents between two of these: from then on, verifications come more often.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.shard_sql import Counts
 
 
 class Suspended(enum.IntEnum):
-    """As it is recorded with the progress."""
+    """The degree of a suspension, as recorded with the progress."""
 
     NOT = 0
     UNTIL_VERIFIED = 1
@@ -36,10 +36,10 @@ REASONS = {Suspended.UNTIL_VERIFIED: Why.DRIFTED, Suspended.UNTIL_REDEFINED: Why
 
 @dataclass(frozen=True)
 class Drift:
-    """How wrong the contents were, none if they were right. ``sample``: some updates that correct
-    them: the model's columns, time, diff, error, hash; empty if the run's own updates are these.
-    ``noise``: it may be no more than what differs when a query is evaluated again, sums of doubles
-    say, and suspends nothing.
+    """How wrong the contents were; no counts if they were right. ``sample`` are some of the updates
+    that correct them (the model's columns, time, diff, error, hash), empty if these are the run's
+    own updates. ``noise`` means that the drift may only be what differs whenever the query is
+    evaluated again, such as sums of doubles; it suspends nothing.
     """
 
     counts: Counts = Counts()
@@ -53,8 +53,8 @@ def suspended(state: ShardState) -> Why | None:
 
 
 def recorded(progress: Progress, state: ShardState, drift: Drift | None, time: int) -> Progress:
-    """``progress``, of a commit at ``time`` (ms) on ``state``, with what it records of ``drift``,
-    None if that is not known.
+    """``progress`` of a commit at ``time`` (ms) on ``state``, with what it records about ``drift``,
+    which is None if it is not known.
     """
     last, level = state.drifted or None, Suspended(state.suspended)
     if progress.known and state.plan not in (0, progress.plan):  # another definition
@@ -84,23 +84,26 @@ PROVEN = 2**40  # more runs than there will be: no power of two is between
 
 @dataclass(frozen=True)
 class Proving:
-    """``recorded``: the shard's progress, by id. ``admitted``: whether this model may prove itself
-    in this run where nothing but the rules' number is another, which it is for all models at once.
+    """Proving one model. ``recorded`` gives the shard's progress by id. ``admitted`` says whether
+    this model may prove itself in this run if only the number of the rules has changed, which
+    happens to all models at once.
     """
 
     recorded: Callable[[str], int | None]
     admitted: Callable[[], bool]
 
     def due(self, reading: int) -> bool:
-        """Whether the correction of this run, whose number is ``reading``, is to be compared."""
+        """Whether to compare the correction of this run, whose reading has the number
+        ``reading``.
+        """
         earlier = self._earlier(reading)
         if earlier is None:
             return self.admitted()
         return earlier < PROVEN and _is_power(earlier + 1)
 
     def after(self, reading: int, *, compared: bool) -> Mapping[str, int]:
-        """What to record of an incremental run. ``compared``: with the query, for whatever reason,
-        and no difference was found.
+        """What to record about an incremental run. ``compared`` means that it was compared with the
+        query, for whatever reason, and did not differ.
         """
         earlier = self._earlier(reading)
         if earlier is None and not compared:
@@ -111,7 +114,7 @@ class Proving:
         return {READING: reading, RULE_NUMBER: RULES, RUNS: min(runs, PROVEN)}
 
     def _earlier(self, reading: int) -> int | None:
-        """How many incremental runs there were; None if this is not known of these rules."""
+        """How many incremental runs there were; None if that is not known for these rules."""
         known = self.recorded(READING)
         if known is not None and known != reading:
             return 0

@@ -1,13 +1,13 @@
 """Undo: one commit that takes back what some runs did.
 
 ```
-effect   the net updates of the runs' intervals, added up by row, their times forgotten
-present  the newest contents
-undo     the effect, negated, at a new time, if present - effect has every row at least 0 times
+effect the net updates of the runs' intervals, added up by row, their times forgotten present the
+newest contents undo the effect, negated, at a new time, provided that present - effect has no row
+fewer than 0 times
 ```
 
-The undo is a correction like any other: staged, checked by the gate, appended by one
-compare-and-append at the upper that everything was computed for. Nothing is evaluated. Progress is
+The undo is a correction like any other: it is staged, checked by the gate, and appended by one
+compare-and-append at the upper for which everything was computed. Nothing is evaluated. Progress is
 not recorded, so the next run evaluates the query again.
 """
 
@@ -52,7 +52,9 @@ class ChangedMeanwhile(DataflowError):
 
 
 class TakenAway(DataflowError):
-    """``rows`` rows of the effect are no longer there ``copies`` times: later runs removed them."""
+    """``copies`` copies of ``rows`` rows of the effect are no longer there: later runs removed
+    them.
+    """
 
     def __init__(self, rows: int, copies: int):
         super().__init__(
@@ -64,9 +66,9 @@ class TakenAway(DataflowError):
 
 @dataclass(frozen=True)
 class UndoRequest:
-    """``intervals``: the times ``[lower, upper)`` (ms) of the runs to undo. ``time``: now (ms).
-    ``reason``: what the history says. ``pause``: with it the model is paused before the commit.
-    ``dry_run``: nothing is written.
+    """``intervals`` are the times ``[lower, upper)`` (ms) of the runs to undo; ``time`` is now
+    (ms). ``reason`` is the text for the history, and ``pause`` is the pause that the model gets
+    before the commit. With ``dry_run``, nothing is written.
     """
 
     model: str
@@ -82,9 +84,9 @@ class UndoRequest:
 
 @dataclass(frozen=True)
 class Undone:
-    """What an undo changes. ``time``: its write time (ms). ``missing``: rows that would be there
-    fewer than 0 times. ``gate``: why the gate refuses it, or empty; ``warnings`` of audits.
-    ``committed``: whether it was.
+    """What an undo changes. ``time`` is its write time (ms). ``missing`` counts rows that would be
+    there fewer than 0 times. ``gate`` says why the gate refuses it, or is empty; ``warnings`` are
+    those of audits. ``committed`` says whether it was committed.
     """
 
     counts: Counts
@@ -96,7 +98,9 @@ class Undone:
 
 
 def negated_effect(shard: Layout, intervals: Sequence[tuple[int, int]]) -> str:
-    """The updates that take back those of ``intervals``: columns, `_mv_error`, `_mv_diff`."""
+    """The query of the updates that take back those of ``intervals``: columns, `_mv_error`,
+    `_mv_diff`.
+    """
     items = f"{sql.columns(shard.names)}, {ERROR}"
     updates = [
         f"select {items}, {DIFF} from (\n{as_of.updates_between(shard, lower, upper)}\n)"
@@ -107,10 +111,10 @@ def negated_effect(shard: Layout, intervals: Sequence[tuple[int, int]]) -> str:
 
 
 def after_undo(shard: Layout, negated: str) -> str:
-    """The rows of the effect as they would be: columns, `_mv_error`, `_mv_hash`, `_mv_diff` (copies
-    then), `_mv_undo` (the change), `_mv_base` and `_mv_owners` (see `correction`).
+    """The rows of the effect as they would be: columns, `_mv_error`, `_mv_hash`, `_mv_diff` (the
+    copies after the undo), `_mv_undo` (the change), `_mv_base` and `_mv_owners` (see `correction`).
 
-    Only rows that share a hash with one of the effect are added up.
+    Only rows that share a hash with a row of the effect are added up.
     """
     names = sql.columns(shard.names)
     items = f"{names}, {ERROR}, {HASH}, {DIFF}, {BASE}"
@@ -128,12 +132,14 @@ def after_undo(shard: Layout, negated: str) -> str:
 
 
 def missing(after: str) -> str:
-    """One row: how many rows would be there fewer than 0 times, and how many copies are missing."""
+    """The query of one row: how many rows would be there fewer than 0 times, and how many copies
+    are missing.
+    """
     return f"select count(*), coalesce(sum(-{DIFF}), 0L) from (\n{after}\n) where {DIFF} < 0"
 
 
 def undo(request: UndoRequest, handle: WriteHandle, engine: Engine) -> Undone:
-    """Take the runs back. With ``dry_run`` the result says what would happen.
+    """Undo the runs. With ``dry_run``, the result says what would happen.
 
     Raises `NotReadable` for history that is gone, `NotYet`, `TakenAway`, `GateFailed`, and
     `ChangedMeanwhile`.
@@ -176,7 +182,7 @@ def _updates(shard: Layout, after: str, time: int) -> str:
 
 
 def _checked(request: UndoRequest, engine: Engine, shard: Layout, batch: Batch, undone: Undone) -> Undone:
-    """With the gate's warnings. Raises `GateFailed`."""
+    """``undone`` with the gate's warnings. Raises `GateFailed`."""
     contents = Contents(would_be(shard, batch))
     passed = check(request.gate, engine, request.model, undone.counts, shard, False, contents)
     return replace(undone, warnings=tuple(passed.warnings))
@@ -199,7 +205,9 @@ def _commit(
     description: BatchDescription,
     counts: Counts,
 ) -> None:
-    """Pause the model, then append: whatever ends this process, no run writes it again at once."""
+    """Pause the model, then append: even if this process ends in between, no run writes the rows
+    again.
+    """
     note = CommitNote(
         rows_inserted=counts.inserted,
         rows_deleted=counts.deleted,
@@ -219,7 +227,7 @@ def _commit(
 
 
 def _restore(handle: WriteHandle, before: Pause | None, by: str) -> None:
-    """The pause as it was."""
+    """Restore the pause as it was before."""
     if before is None:
         release_pause(handle, by)
     else:

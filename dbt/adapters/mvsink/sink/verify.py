@@ -2,8 +2,8 @@
 
 The rows that a correction writes are exact, but the choice of the rows to compare depends on the
 row hash, which chance or intent can defeat. So from time to time both sides are compared by the
-SHA-256 digests of all of their rows, summed: equal collections have equal sums. If the sums differ
-even after the correction, whole rows are compared. A small shard always is (`write`).
+sums of the SHA-256 digests of all their rows: equal collections have equal sums. If the sums differ
+even after the correction, whole rows are compared, as they always are in a small shard (`write`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUMS = 3 * len(SEEDS)
 
 
 def verified(write: Write, at: Round) -> Written:
-    """As `Write.stage`; afterwards the contents are certainly those desired."""
+    """Like `Write.stage`, but with it the contents are certainly the desired ones."""
     if at.shard.empty or at.shard.rows <= limits.COMPARED_WHOLE:
         return write.stage(at)
     with write.watch("verify"):
@@ -49,10 +49,10 @@ def verified(write: Write, at: Round) -> Written:
 
 
 def equal(write: Write, desired: Desired, shard: Layout) -> bool:
-    """Whether both have the same rows, as often, by the sums of two numbers from each digest.
+    """Whether both have the same rows in the same numbers, by the sums of numbers from each digest.
 
-    Of a base whose files have the bytes that they had when a verification last read it, no row is
-    read (`shard.progress`): where Spark and the files are on this machine.
+    If Spark and the files are on this machine, the base's rows are not read as long as its files
+    have the same bytes as when a verification last read them (`shard.progress`).
     """
     adds = _Adds.up(desired)
     digests = _bytes_of_base(write, shard)
@@ -78,7 +78,7 @@ def equal(write: Write, desired: Desired, shard: Layout) -> bool:
 
 def _bytes_of_base(write: Write, shard: Layout) -> dict[str, str]:
     """The digests of the base's files; none if they are not at hand. They are taken before the rows
-    are read: what changes in between is found now, or makes the next digests others.
+    are read, so a change in between is found now or gives the next verification other digests.
     """
     cores = write.engine.cores_here() if write.handle.storage.is_local else 0
     return digests_of(write.handle, shard.base.files, cores) if cores and shard.base is not None else {}
@@ -92,7 +92,7 @@ def _parted(shard: Layout) -> dict[str, Layout]:
 
 @dataclass(frozen=True)
 class _Adds:
-    """How rows are added up: ``items`` of each, besides its diff, and its ``digest``."""
+    """How rows are added up: the ``items`` of each row besides its diff, and its ``digest``."""
 
     items: str
     digest: str
@@ -103,11 +103,13 @@ class _Adds:
 
     @property
     def what(self) -> str:
-        """Stands for this way of adding up."""
+        """An identifier of this way of adding up."""
         return hashlib.sha256(self.query(0, self.items).encode()).hexdigest()
 
     def query(self, number: int, rows: str) -> str:
-        """One row: the ``number`` of ``rows``, and their sums."""
+        """The query of one row: the ``number`` of this query among the others, and the sums of its
+        ``rows``.
+        """
         digests = f"select {self.digest} _mv_digest, {DIFF} from (\n{rows}\n)"
         numbers = ", ".join(f"xxhash64({seed}, _mv_digest) _mv_n{seed}" for seed in SEEDS)
         parts = [part for seed in SEEDS for part in _parts(f"_mv_n{seed}")]
@@ -121,7 +123,7 @@ def _integer(value: object) -> int:
 
 
 def _parts(number: str) -> list[str]:
-    """The bits of a BIGINT in three parts, which fewer than 2^40 rows cannot make overflow."""
+    """The bits of a BIGINT in three parts, whose sums over fewer than 2^40 rows cannot overflow."""
     mask = f"{2**PART_BITS - 1}L"
     return [
         f"shiftrightunsigned({number}, {2 * PART_BITS})",

@@ -1,28 +1,28 @@
 """Write: stage the correction of one description, in Spark, all tasks in parallel.
 
-There are four ways. They stage the same; which costs least depends on how many rows there are and
-how many of them changed (`run_history`, docs/performance.md):
+There are four ways. They stage the same updates; which costs least depends on how many rows there
+are and how many of them changed (`run_history`, docs/performance.md):
 
 - *Whole rows*, of a small shard: one statement groups both sides by the whole row.
 - *Buckets*, where few rows changed. A row that did not change is neither shuffled nor written.
   1. *Detect.* One pass over desired and one over the shard's narrow columns sum hashes per bucket.
      Buckets whose totals differ are candidates; without candidates there is nothing to do.
-  2. *Fetch.* Desired and the shard's rows are read again, only those of the one hash by which a
-     candidate bucket differs, or of the whole bucket (`detection`), and grouped by the whole row.
-     In a large view a column's values make up the buckets, and desired is evaluated for the
+  2. *Fetch.* Desired and the shard's rows are read again and grouped by the whole row: only rows
+     with the one hash by which a candidate bucket differs, or else the whole bucket (`detection`).
+     In a large view the buckets are made from a column's values, and desired is evaluated for the
      candidates' values only.
   3. *Agree.* The staged rows must give exactly the differences that were detected, and no row
      outside the comparison may share a hash with one of them. If not, the query is not
      deterministic, its inputs changed, or two rows collide: it is evaluated once.
-- *Hashes*, where more changed: the same three steps with the hashes of all rows, one by one, in
-  place of buckets. An unchanged row is not written, and only its hash is shuffled.
-- *Once*, where nearly all changed, or where to evaluate the query again takes longer than to write
-  all rows: they are staged, and their hashes compared with the shard's one by one (`copied`). Only
-  the rows of hashes that differ are grouped. Where nearly all differ, the staged rows replace the
-  shard's, which a copy negates (`shard.directories`).
+- *Hashes*, where more changed: the same three steps, but with the hash of each row in place of
+  buckets. An unchanged row is not written, and only its hash is shuffled.
+- *Once*, where nearly all changed, or where evaluating the query again takes longer than writing
+  all rows. All rows are staged, and each hash is compared with the shard's (`copied`). Only the
+  rows whose hashes differ are grouped. Where nearly all differ, the staged rows replace the shard's
+  rows, which a negated copy takes back (`shard.directories`).
 
-The first load has nothing to compare with: it is written as it is, one record per row. A hash may
-occur in it more than once. That is not checked until a correction touches it, because the fetch
+The first load has nothing to compare with, so it is written as it is, one record per row. A hash
+may occur in it more than once. That is not checked until a correction touches the hash: the fetch
 shows it at no cost, whereas the load would need a shuffle.
 
 Nothing here commits: a staged batch is appended, or deleted, by the driver.
@@ -80,7 +80,7 @@ class Write:
         self.stager = Stager(self.engine, self.handle, self.model, self.watch)
 
     def stage(self, at: Round) -> Written:
-        """Stage the correction after which the shard holds what is desired."""
+        """Stage the correction after which the shard holds the desired contents."""
         if at.shard.empty:
             written = self.first_load(at)
         elif at.shard.rows <= limits.COMPARED_WHOLE:
@@ -98,7 +98,7 @@ class Write:
         return written
 
     def first_load(self, at: Round) -> Written:
-        """Stage all of what is desired for an empty shard; equal rows stay separate records."""
+        """Stage all desired rows for an empty shard; equal rows stay separate records."""
         staged = self.stager.stage(updates_of(at.desired, at.time), "write")
         return self.adopted(staged, at.description, schema=arrow_schema(at.desired.columns))
 
@@ -138,7 +138,7 @@ class Write:
         return Previewed(counts, records, tuple(rows))
 
     def whole_rows(self, at: Round) -> Written:
-        """Stage the correction without looking at a hash; of a small shard, in this process."""
+        """Stage the correction without using hashes; for a small shard, in this process."""
         with shared_files(self.engine) as files:
             written = self.whole_rows_locally(at, files)
         if written is not None:
@@ -146,9 +146,9 @@ class Write:
         return self._staged(correction_of(at.desired, at), at, evaluated_once=True)
 
     def whole_rows_locally(self, at: Round, files: sql.Shared) -> Written | None:
-        """The same, added up in this process; None, and nothing has happened, if that is left to
-        Spark. ``files`` are those that the query reads. Raises `EngineError` for an error that the
-        data cause.
+        """The same, computed in this process. None if that is left to Spark; then nothing has
+        happened. ``files`` are those that the query reads. Raises `EngineError` for an error that
+        the data cause.
         """
         updates, desired = None, at.desired
         with self.watch("write"), left_to_spark(self.handle.uri):
@@ -167,8 +167,8 @@ class Write:
         return Written(batch, added_up(updates), evaluated_once=True)
 
     def _by_buckets(self, at: Round) -> Written | None:
-        """Detect, fetch, agree. None, with no files left, if too many rows changed, or if the query
-        gave other rows the second time.
+        """Detect, fetch, agree. None, with no files left, if too many rows changed or the query
+        gave different rows the second time.
         """
         buckets = Buckets.of(at.shard, locator(self.handle, at.desired.present, at.shard))
         detected = self.stager.stage(_differing(buckets, at), "detect")
@@ -193,7 +193,7 @@ class Write:
             detected.delete()
 
     def _by_hashes(self, at: Round) -> Written | None:
-        """As `_by_buckets`."""
+        """Like `_by_buckets`, with hashes in place of buckets."""
         column = locator(self.handle, at.desired.present, at.shard)
         column = column if column is not None and column.type.name in FIXED_WIDTH else None
         detected = self.stager.stage(differing_hashes(at.desired.hashed(), at.shard, column), "detect")
@@ -241,7 +241,7 @@ class Write:
             staged.delete()
 
     def _replaced(self, staged: StagedDirectory, compared: StagedDirectory, at: Round) -> Written:
-        """All rows, ``staged``, and the negation of what the shard holds."""
+        """All rows, which are ``staged``, and the negation of what the shard holds."""
         taken_back = staged_negation(self.stager, at.shard, at.time)
         written = Written(
             None, Counts(), evaluated_once=True, negation=self.stager.adopt(taken_back, at.description)
@@ -281,7 +281,9 @@ class Write:
         evaluated_once: bool = False,
         schema: pa.Schema | None = None,
     ) -> Written:
-        """The staged files as a batch, or deleted if they are empty. ``schema``: see `adopt`."""
+        """The staged files as a batch; deletes them if they are empty. `adopt` explains
+        ``schema``.
+        """
         batch = self.stager.adopt(staged, description, schema)
         if batch is None:
             return Written(None, Counts(), candidates, evaluated_once)
