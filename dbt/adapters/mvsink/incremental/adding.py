@@ -1,8 +1,8 @@
-"""Adding up: counts and sums of groups are those of the rows before plus those of the change.
+"""Adding up: the new counts and sums of groups are the old ones plus those of the change.
 
 A query *adds up* if it shows its group keys, `count(*)`, and `count(x)` and `sum(x)` of exact
-numbers, each sum beside the count of its values. Its rows for the keys of a change are then the
-stored rows and the sums over the change, added: no other row of an input is read.
+numbers, where each sum comes with the count of its values. Its rows for the keys of a change are
+then the stored rows plus the sums over the change; no other row of an input is read.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ _Kind = int | tuple[str, int | None]  # of a column: see `_Shape`
 
 
 def exact_sums(precision: int, scale: int) -> bool:
-    """Whether a sum of this decimal type has all digits of its values. A value has ten digits less
-    than the sum, so there is space for a diff; a product that does not fit keeps six decimals.
+    """Whether a sum of this decimal type keeps all digits of its values. A value has ten digits
+    fewer than the sum, which leaves room for a diff; a product that does not fit keeps six
+    decimals.
     """
     return precision <= MAX_PRECISION or scale <= KEPT_SCALE
 
 
 @dataclass(frozen=True)
 class Adding:
-    """``query``: the sums over the change, in the columns of the query that adds up, then
-    `_mv_wrong`: 1 for those whose sums are not known.
+    """``query`` gives the sums over the change, in the columns of the query that adds up, then
+    `_mv_wrong`, 1 for rows whose sums are not known.
 
-    ``keys``, ``rows`` and ``sums`` name its columns, in lower case: the group keys, `count(*)`, and
-    each `sum(x)` with its `count(x)`; ``counts`` those that no sum has, too.
+    The other fields name its columns, in lower case: ``keys`` the group keys, ``rows`` `count(*)`,
+    ``sums`` each `sum(x)` with its `count(x)`, and ``counts`` each `count(x)`, also without a sum.
     """
 
     query: str
@@ -51,9 +52,9 @@ class Adding:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A query that adds up. ``columns``: in the query's order, name and what it is: the number of a
-    key, or a call with the number of its argument (None for `count(*)`). ``exactly``: of what kind
-    the arguments are that are summed.
+    """A query that adds up. ``columns`` has, in the query's order, the name of each column and what
+    it is: the number of a key, or a call with the number of its argument (None for `count(*)`).
+    ``exactly`` has the kind of the arguments that are summed.
     """
 
     block: Block
@@ -64,7 +65,7 @@ class _Shape:
 
 
 def adding(changes: Changes, query: Query) -> Adding | None:
-    """How the query adds up; None if it does not, or nothing that it reads changed."""
+    """How the query adds up; None if it does not, or if nothing that it reads changed."""
     query, block = core(query)
     shape = _shape(changes, block) if isinstance(block, Block) else None
     if shape is None or not changes.writer.moves(query):
@@ -126,7 +127,7 @@ def _call(
     arguments: dict[str, str],
     exactly: dict[int, Exact],
 ) -> tuple[str, int | None] | None:
-    """The call and the number of its argument. None: it does not add up."""
+    """The call and the number of its argument; None if it does not add up."""
     if isinstance(node.this, exp.Star):
         return ("count", None)
     if len(call.arguments) != 1 or isinstance(node.this, exp.Distinct):
@@ -180,6 +181,6 @@ def _item(kind: _Kind, shape: _Shape) -> str:
 
 
 def _weighted(number: int, shape: _Shape) -> str:
-    """A value times its diff; an int has ten digits, a bigint 20."""
+    """A value times its diff, as a decimal: an int needs ten digits, a bigint 20."""
     diff = f"cast({DIFF} as int)" if shape.exactly[number] is Exact.DECIMAL else DIFF
     return f"_mv_x{number} * {diff}"

@@ -1,12 +1,13 @@
-"""What a correction replaces and what it is computed from: one value, made before anything is read.
+"""What a correction replaces and what it is computed from: one value, decided before anything is
+read.
 
-`Basis.needed` says which rows of the relations can matter, `Basis.plan` is the query over these,
-and `Basis.known_scope` one whose keys the changes of relations hold, so that no query has to find
-them. All three follow from the rows that the correction replaces (`replaced`) and from the one key
-by which all of these rows are read (`_Known`). In most models that is a column of the relation that
-changed, or is equal to one: `c_custkey` in `customer left join orders on c_custkey = o_custkey
-group by c_custkey, c_name`. A known scope is wider: rows with other keys of these values are
-evaluated, too.
+`Basis.needed` says which rows of the relations can matter. `Basis.plan` is the query over these
+rows, and `Basis.known_scope` is one whose keys are values in the changes, so that no query has to
+find them. All three follow from the rows that the correction replaces (`replaced`) and from the one
+key by which all of these rows are read (`_Known`). In most models this key is a column of the
+relation that changed, or is equal to one: `c_custkey` in `customer left join orders on c_custkey =
+o_custkey group by c_custkey, c_name`. A known scope is wider: it uses one key only, so it holds all
+rows that share its value.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from dbt.adapters.mvsink.user_sql.words import parts
 
 @dataclass(frozen=True)
 class KnownScope:
-    """``scoped`` has one column. Its keys are the values of ``keys``, columns of changes that are
-    all of the column's type, and NULL if ``nulls``.
+    """``scoped`` has one key column. The keys are the values of ``keys``, columns of changes that
+    all have this column's type, and NULL if ``nulls``.
     """
 
     scoped: Scoped
@@ -40,7 +41,9 @@ class KnownScope:
 
 @dataclass(frozen=True)
 class _Known:
-    """One key, and the columns of changes that hold its values. ``rows``: what shares it."""
+    """One key, and the columns of changes that hold its values. ``rows`` are the rows that share
+    it.
+    """
 
     rows: Replaced
     values: tuple[Changed, ...]
@@ -52,10 +55,10 @@ class _Known:
 class Basis:
     """See `basis`.
 
-    ``needed``: for each relation the alternatives, of which a row must satisfy one to matter to the
-    change of the query, old or new. None: every row may matter. Empty: no row does, only its
-    change. ``replaced``: the rows of the model that `Plan.scoped` replaces. ``known``: the key of
-    `known_scope`.
+    ``needed`` has for each relation the alternatives of which a row, old or new, must satisfy one
+    to matter to the query's change. If it is None, every row may matter; if it is empty, only the
+    relation's change does. ``replaced`` are the rows of the model that `Plan.scoped` replaces, and
+    ``known`` is the key of `known_scope`.
     """
 
     analysed: Analysed
@@ -66,13 +69,13 @@ class Basis:
     known: _Known | None
 
     def plan(self, relations: Mapping[str, Sides]) -> Plan | NotIncremental:
-        """`delta` over ``relations``, which may be without the rows that are not needed."""
+        """`delta` over ``relations``, which may lack the rows that are not needed."""
         return planned(
             self.analysed, changes_of(self.analysed, self._fit(relations), self.clock), self.replaced
         )
 
     def known_scope(self, relations: Mapping[str, Sides]) -> KnownScope | None:
-        """A scope that holds that of `plan` for the same relations; None if no key is known. Where
+        """A scope that contains that of `plan` for the same relations; None if no key is known. If
         rows may differ when they are evaluated again, it has only rows whose keys are in a change.
         """
         known = self.known
@@ -100,12 +103,12 @@ def basis(
     added: bool = False,
     reached: bool = False,
 ) -> Basis:
-    """What a correction is computed from if the relations ``changed`` did.
+    """What a correction is computed from if the relations ``changed`` have changed.
 
-    ``clock``: as for `delta`; rows that enter or leave because time passes have no key. ``nulls``
-    and ``reached``: whether the caller heeds `Keys.nulls` and `Keys.reached`; for one that does
-    not, every row of such a relation may matter. ``added``: the change is that of `Plan.adding`; no
-    group is evaluated again.
+    ``clock`` is as for `delta`; rows that enter or leave because time passes have no key. ``nulls``
+    and ``reached`` say whether the caller supports `Keys.nulls` and `Keys.reached`; if it does not,
+    every row of such a relation may matter. ``added`` means that the change is that of
+    `Plan.adding`, so no group is evaluated again.
     """
     names = frozenset(parts(name) for name in changed)
     changes = changes_of(analysed, dict.fromkeys(changed, Sides("", "", "")), clock)
@@ -127,7 +130,9 @@ def basis(
 def _known(
     analysed: Analysed, needs: Needs, replaced: Replaced, spelled: Mapping[tuple[str, ...], str]
 ) -> _Known | None:
-    """The key by which ``needs`` reads all rows that are replaced, of a block with expressions."""
+    """The key by which ``needs`` reads all replaced rows; None if their query is not a block with
+    keys.
+    """
     block = replaced.query.body
     outcome = needs.known_key(block) if isinstance(block, Block) and replaced.keys else None
     if outcome is None or not isinstance(block, Block):
@@ -144,7 +149,9 @@ def _known(
 
 
 def _are_known(keys: Iterable[Keys], needed: Mapping[str, Sequence[Keys] | None], reached: bool) -> bool:
-    """Whether the values of all ``keys`` are; ``reached``: whether those of rows between may be."""
+    """Whether the values of all ``keys`` are known. ``reached`` says whether keys may be values of
+    rows in between that a change reaches.
+    """
     between = [needed[key.changed] or () for key in keys if key.reached]
     return not between or (reached and all(any(not key.reached for key in its) for its in between))
 

@@ -1,8 +1,8 @@
 """The changes of queries: of blocks by their kind, and of set operators.
 
-A block that groups or has windows gives *scoped* pairs: the block new less the block old, both over
-those rows only whose keys are among `K`, the keys of whatever may differ. DISTINCT and the set
-operators other than UNION ALL have whole rows as keys, which are compared behind them.
+A block that groups or has windows gives *scoped* pairs: the block new less the block old, both only
+over rows whose keys are in `K`, the keys of what may differ. DISTINCT and the set operators other
+than UNION ALL have whole rows as keys, which are compared with their results.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SIDES = ((Side.NEW, PLUS), (Side.OLD, MINUS))
 
 @dataclass(frozen=True)
 class Scoped:
-    """New rows for those of the shard that a scope holds: what to add is ``new`` less the shard's
-    rows in scope.
+    """New rows for the shard's rows in a scope: what to add is ``new`` less the shard's rows in
+    scope.
 
     ``new`` gives the model's columns, under their names and with their types. ``keys`` is a query
-    of `_mv_k0`, `_mv_k1`, ..., distinct, NULLs among them; a row is in scope if for one of its rows
-    every `_mv_k<n>` <=> the row's ``columns[n]`` (names of the model's columns in lower case).
-    ``new`` contains the text of ``keys`` once: another query of the same rows may take its place.
-    Without ``columns`` every row is in scope, and ``keys`` is None.
+    of distinct `_mv_k0`, `_mv_k1`, ..., which may be NULL. A row of the shard is in scope if one of
+    the query's rows has `_mv_k<n> <=> columns[n]` for every n (``columns`` are names of the model's
+    columns in lower case). ``new`` contains the text of ``keys`` once, so that another query of the
+    same rows can replace it. Without ``columns`` every row is in scope, and ``keys`` is None.
     """
 
     new: str
@@ -42,8 +42,8 @@ class Scoped:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of the queries in ``text``, of which ``tree`` is the outermost. ``marks``,
-    ``sides``, ``clock``: see `Writer`.
+    """The changes of the queries in ``text``, of which ``tree`` is the outermost. `Writer` explains
+    ``marks``, ``sides`` and ``clock``.
     """
 
     text: str
@@ -65,8 +65,8 @@ class Changes:
     def change(self, query: Query) -> str:
         """The query's columns and `_mv_diff`: new less old, not consolidated.
 
-        A branch of UNION ALL that did not change gives a term without rows: it decides the columns'
-        types, and the first one their names.
+        A branch of UNION ALL that did not change gives a term without rows, because branches decide
+        the columns' types, and the first one their names.
         """
         query, body = core(query)
         if isinstance(body, SetOp) and not body.compares_rows:
@@ -78,7 +78,7 @@ class Changes:
         return "\nunion all\n".join(self._pair(query, body))
 
     def count(self, query: Query) -> int:
-        """The terms that can give rows."""
+        """The number of terms that can give rows."""
         query, body = core(query)
         if isinstance(body, SetOp) and not body.compares_rows:
             return self.count(body.left) + self.count(body.right)
@@ -87,11 +87,11 @@ class Changes:
         return len(_SIDES) if self.writer.moves(query) else 0
 
     def replaced(self, query: Query) -> Replaced | None:
-        """Which rows a correction can replace, whether anything changed or not."""
+        """Which rows a correction can replace, whether or not anything changed."""
         return Replacing(self.text, self.names, self.writer).rows(query)
 
     def scoped(self, query: Query, replaced: Replaced, keys: str | None = None) -> Scoped:
-        """The new rows of ``replaced``. ``keys``: the query of these keys, if it is known."""
+        """The new rows of ``replaced``. ``keys`` is the query of their keys, if it is known."""
         names = self.names.of_query(query)
         columns = tuple(names[at] or "" for at in replaced.columns)
         if not columns:
@@ -103,7 +103,7 @@ class Changes:
         return f"(\n{self.change(body.left)}\n)\nunion all\n(\n{self.change(body.right)}\n)"
 
     def _pair(self, query: Query, body: Block | SetOp) -> Iterator[str]:
-        """New less old, in scope."""
+        """The two queries of new less old, in scope."""
         if isinstance(body, SetOp) or kind_of(body) is KeyKind.DISTINCT:
             keys = self._row_keys(body, row_names(query, self.names))
             for side, diff in _SIDES:
@@ -116,7 +116,7 @@ class Changes:
             yield self._grouped(body, side, diff, scope)
 
     def _keys(self, block: Block, keys: Sequence[Key]) -> str:
-        """The keys of the source's rows that may differ."""
+        """The query of the keys of the source's rows that may differ."""
         listed = ", ".join(
             f"({self.writer.cut(key.part, Side.NEW)}) as {name}"
             for key, name in zip(keys, key_names(len(keys)), strict=True)
@@ -137,7 +137,9 @@ class Changes:
         return selected + self.writer.behind_where(block, side)
 
     def _row_keys(self, body: Block | SetOp, names: Mapping[str, str], chosen: Collection[str] = ()) -> str:
-        """The rows that may differ; of some of their columns, if any are chosen."""
+        """The query of the rows that may differ; only of the ``chosen`` columns, if there are
+        any.
+        """
         if isinstance(body, SetOp):
             changes = self._both(body)
         else:
@@ -161,7 +163,7 @@ class Changes:
         )
 
     def _replaced_keys(self, replaced: Replaced) -> str:
-        """The query of the keys of what may differ."""
+        """The query of the keys of the replaced rows that may differ."""
         body = replaced.query.body
         if isinstance(body, Block) and replaced.keys:
             return self._keys(body, replaced.keys)

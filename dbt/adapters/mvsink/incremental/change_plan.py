@@ -56,8 +56,8 @@ REWRITINGS: tuple[Callable[[str, Query, Names], list[Rewriting]], ...] = (top_ro
 class Analysed:
     """A query whose changes can be derived.
 
-    ``relations``: the name of each relation that it reads, as first written, and the columns that
-    it may use, in lower case, in the relation's order.
+    ``relations`` has the name of each relation that it reads, as first written, and the columns
+    that it may use, in lower case and in the relation's order.
     """
 
     text: str
@@ -71,7 +71,7 @@ class Analysed:
     @property
     def linear(self) -> bool:
         """Whether it only joins, filters and unites rows: a row of its result comes from one row of
-        each relation that it reads, and no other is evaluated for its sake.
+        each relation that it reads, and evaluating it needs no other rows.
         """
         return all(map(_linear, (query.body for query in every_query(self.tree))))
 
@@ -81,11 +81,11 @@ class Plan:
     """``query`` gives the model's columns and `_mv_diff` (BIGINT), not consolidated; it is a SELECT
     or a UNION ALL. ``terms`` are the SELECTs in it that can give rows: 0 if nothing changed.
 
-    ``scoped``: how to have the same with the shard's rows instead of the old inputs, if the
-    outermost block groups, has windows or compares rows, and shows a key. It also corrects what it
-    replaces. ``query`` is None where evaluating the old inputs may give other rows than the shard
-    has (a sum of doubles): then ``scoped`` is the only way. ``adding``: how to have the same from
-    the change and the shard's rows alone, if the query adds up.
+    ``scoped`` gives the same change with the shard's rows instead of the old inputs, if the
+    outermost block groups, has windows or compares rows, and shows a key. It also corrects the rows
+    that it replaces. ``query`` is None where evaluating the old inputs may give other rows than the
+    shard has (a sum of doubles): then ``scoped`` is the only way. ``adding`` gives the same change
+    from the inputs' changes and the shard's rows alone, if the query adds up.
     """
 
     query: str | None
@@ -100,10 +100,10 @@ def analyse(
     *,
     deterministic_functions: Collection[str] = (),
 ) -> Analysed | NotIncremental:
-    """Read ``query``, a model's compiled SQL. ``columns_of``: see `name_resolution.ColumnsOf`.
+    """Read ``query``, a model's compiled SQL. `name_resolution.ColumnsOf` explains ``columns_of``.
 
-    ``deterministic_functions``: the user's own functions that depend on their arguments only. What
-    the text does not show is for the caller to refuse: a `sql_header`, temporary views, and views
+    ``deterministic_functions`` are the user's own functions that depend on their arguments only.
+    The caller must refuse what the text does not show: a `sql_header`, temporary views, and views
     whose text is not known.
     """
     text = without_end(query)
@@ -125,11 +125,10 @@ def analyse(
 def delta(
     analysed: Analysed, relations: Mapping[str, Sides], clock: tuple[int, int] | None = None
 ) -> Plan | NotIncremental:
-    """The change of the query. ``relations``: what to read them as, by name in any spelling; those
-    that changed must be there, others are read as they are written.
+    """The change of the query. ``relations`` says, by name in any spelling, what to read relations
+    as. Those that changed must be there; others are read as they are written.
 
-    ``clock``: the times (ms) that `mv_now()` was and is; None if it is what the text says, before
-    and after.
+    ``clock`` has the times (ms) that `mv_now()` was and is; with None, it stays as the text has it.
     """
     changes = changes_of(analysed, relations, clock)
     return planned(analysed, changes, changes.replaced(analysed.tree))
@@ -146,7 +145,7 @@ def changes_of(analysed: Analysed, relations: Mapping[str, Sides], clock: tuple[
 
 
 def planned(analysed: Analysed, changes: Changes, replaced: Replaced | None) -> Plan | NotIncremental:
-    """See `delta`. ``replaced``: the rows that `Plan.scoped` replaces."""
+    """See `delta`. ``replaced`` are the rows that `Plan.scoped` replaces."""
     try:
         _check_time(analysed, changes.writer)
         tree = analysed.tree
@@ -164,8 +163,8 @@ def planned(analysed: Analysed, changes: Changes, replaced: Replaced | None) -> 
 def adding_of(
     analysed: Analysed, changed: Collection[str], clock: tuple[int, int] | None = None
 ) -> Adding | None:
-    """The `Plan.adding` of a change of the relations ``changed``, whatever they are read as; None
-    if there is none. Its ``query`` cannot be run.
+    """The `Plan.adding` if the relations ``changed`` have changed, whatever they are read as; None
+    if there is none. Its ``query`` is not meant to be run.
     """
     plan = delta(analysed, dict.fromkeys(changed, Sides("", "", "")), clock)
     return None if isinstance(plan, NotIncremental) else plan.adding
@@ -183,7 +182,9 @@ def _rewritten(
     columns_of: ColumnsOf,
     allowed: Collection[str],
 ) -> Analysed:
-    """The query by the rule wherever that can be analysed, the innermost parts first."""
+    """The query with the rule applied wherever the result can be analysed, innermost parts
+    first.
+    """
 
     def attempt(chosen: Sequence[Rewriting]) -> Analysed | None:
         edits = {edit for each in chosen for edit in each.edits}
@@ -205,7 +206,9 @@ def _rewritten(
 
 
 def _qualified(text: str) -> str:
-    """The text with columns qualified by relations' own names: db.t.x is t.x once a query is t."""
+    """The text with columns qualified by the last part of a relation's name: db.t.x becomes t.x,
+    because a query will stand for db.t under the alias t.
+    """
     unaliased = {
         leaf.name: last_part(leaf.name)
         for leaf in _relations(read(text))
@@ -271,14 +274,14 @@ def _described(leaf: Relation, columns_of: ColumnsOf) -> list[tuple[str, str]]:
 
 
 def _check_limits(tree: Query, *, unless_ordered: bool = False) -> None:
-    """Refuse queries of which it is not known which rows they keep."""
+    """Refuse a LIMIT where it is not known which rows it keeps."""
     for query in every_query(tree):
         if query.limited is not None and not (unless_ordered and query.ordered):
             raise Refused("LIMIT or OFFSET", query.limited.start)
 
 
 def _check_shape(query: Query) -> None:
-    """Refuse what has no rule yet."""
+    """Refuse queries of shapes that have no rule yet."""
     body = query.body
     if isinstance(body, Block) and "HAVING" in body.more and kind_of(body) is KeyKind.PLAIN:
         raise Refused("HAVING without groups", body.more["HAVING"].start)
@@ -296,9 +299,9 @@ def _check_time(analysed: Analysed, writer: Writer) -> None:
 
 def clock_probe(analysed: Analysed, clock: tuple[int, int]) -> str | None:
     """A query of one BOOLEAN: whether every expression of `mv_now()` has the same value at both
-    times. Then the change is that without a clock, with `mv_now()` at either time.
+    times. Then the change can be derived without a clock.
 
-    None without a need to ask: `mv_now()` is by itself and differs, or is not in the text at all.
+    None if there is no need to ask: the text has a bare `mv_now()`, which differs, or none at all.
     """
     tokens = Tokens(analysed.text)
     same = []

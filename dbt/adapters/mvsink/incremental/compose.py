@@ -1,4 +1,4 @@
-"""Cutting pieces out of the user's text, with leaves and times replaced; nothing is rendered again.
+"""Cuts pieces out of the user's text, with leaves and times replaced; nothing is rendered again.
 
 A *reading* says what each leaf reads: the old contents, the new ones, or the change.
 """
@@ -42,12 +42,12 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class Sides:
-    """What a relation is read as: texts of SELECTs.
+    """What a relation is read as: the texts of SELECTs.
 
-    ``new`` and ``old`` give the relation's columns, all of them, in its order, with its types;
-    ``change`` gives these and `_mv_diff` (BIGINT) behind them: new less old, consolidated or not. A
-    column that the query does not use may hold anything. Without ``change`` the relation did not
-    change: ``new`` and ``old`` hold the same rows.
+    ``new`` and ``old`` give all of the relation's columns, in its order and with its types.
+    ``change`` gives these and then `_mv_diff` (BIGINT): new less old, consolidated or not. A column
+    that the query does not use may hold anything. Without ``change`` the relation did not change:
+    ``new`` and ``old`` hold the same rows.
     """
 
     new: str
@@ -62,8 +62,8 @@ class Sides:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """``edits`` of a text that make an equal query, in which there is a rule for the part at
-    ``[start, end)``. Lines keep their numbers unless there are comments.
+    """``edits`` of a text that give an equivalent query, which has a rule for the part at ``[start,
+    end)``. Lines keep their numbers unless there are comments.
     """
 
     start: int
@@ -72,7 +72,7 @@ class Rewriting:
 
 
 def new_alias(tokens: Tokens, names: Names) -> str:
-    """The beginning of aliases that are new to a text and to what it reads."""
+    """A prefix for aliases that occurs neither in a text nor in the columns that it reads."""
     taken = {word.text.lower() for word in tokens.words if word.is_name}
     taken |= {column for columns in names.relations.values() for column in columns}
     stem = "u_"
@@ -102,10 +102,11 @@ Scopes = Mapping[Join, Scope]
 
 @dataclass(frozen=True)
 class Writer:
-    """Text of a query's parts. ``marks``: where `mv_now()` is. ``sides``: by `Relation.parts`.
+    """Writes the text of a query's parts.
 
-    ``clock``: None if `mv_now()` stays as it is. ``change_of``: the text of a query's change.
-    ``subqueries``: all that expressions have.
+    ``marks`` are the places of `mv_now()`. ``sides`` are by `Relation.parts`. ``clock`` is None if
+    `mv_now()` stays as it is. ``change_of`` gives the text of a query's change. ``subqueries`` are
+    all subqueries in expressions.
     """
 
     text: str
@@ -116,8 +117,8 @@ class Writer:
     subqueries: tuple[Subquery, ...] = ()
 
     def cut(self, part: Fragment, time: Side, edits: Iterable[Edit] = ()) -> str:
-        """The part's text with ``edits``, at positions of the whole, and with `mv_now()` and what
-        its subqueries read as of a side.
+        """The part's text with ``edits`` (at positions of the whole text), and with `mv_now()` and
+        what its subqueries read as of the side ``time``.
         """
         edits = [*edits]
         for subquery in self.subqueries:
@@ -141,7 +142,7 @@ class Writer:
         return self.clock is not None and any(part.has(start) for start, _ in self.marks)
 
     def moves(self, query: Query) -> bool:
-        """Whether the query may return something other than before."""
+        """Whether the query may return other rows than before."""
         return any(
             self.timed(block)
             or any(map(self.leaf_moves, leaves(block.source)))
@@ -150,7 +151,7 @@ class Writer:
         )
 
     def conjunct_moves(self, block: Block, conjunct: Fragment) -> bool:
-        """Whether the conjunct may be another one than before, for the same row."""
+        """Whether the conjunct may have another value than before for the same row."""
         return self.timed(conjunct) or any(
             conjunct.has(subquery) and self.moves(subquery.query) for subquery in block.subqueries
         )
@@ -173,7 +174,7 @@ class Writer:
         )
 
     def contents(self, query: Query, side: Side) -> str:
-        """The query as of a side, which is OLD or NEW. Without its WITH: references are inlined."""
+        """The query as of a side, OLD or NEW, without its WITH: references to CTEs are inlined."""
         edits = self._leaf_edits(query, side)
         return self.cut(query.body, side, edits)
 
@@ -189,7 +190,7 @@ class Writer:
         return [(query.start, query.body_start, "")] if query.ctes else []
 
     def leaf(self, leaf: Leaf, side: Side) -> str:
-        """The leaf as of a side: `CHANGE` gives it the column `_mv_diff`."""
+        """The leaf as of a side; with `CHANGE` it has the column `_mv_diff`."""
         if isinstance(leaf, Derived):
             query = self.change_of(leaf.query) if side is Side.CHANGE else self.contents(leaf.query, side)
         elif isinstance(leaf, Relation) and leaf.parts in self.sides:
@@ -201,19 +202,22 @@ class Writer:
         return self.aliased(leaf, query, side is Side.CHANGE)
 
     def aliased(self, leaf: Leaf, query: str, change: bool = False) -> str:
-        """The leaf as another query of its columns, and of `_mv_diff` if it is a ``change``."""
+        """The leaf with ``query`` in its place, which has its columns and, if it is a ``change``,
+        `_mv_diff`.
+        """
         alias = "" if leaf.alias is None else f" as {sql.identifier(leaf.alias)}"
         columns = [*leaf.columns, DIFF] if change and leaf.columns else [*leaf.columns]
         return f"(\n{query}\n){alias}" + (f"({sql.columns(columns)})" if columns else "")
 
     def primary(self, source: Source, reading: Reading, scopes: Scopes) -> str:
-        """`source` as one relation of another FROM tree."""
+        """`source`, written as one relation of another FROM tree."""
         text = self.source(source, reading, scopes, nested=True)
         return f"({text})" if isinstance(source, Join) else text
 
     def source(self, source: Source, reading: Reading, scopes: Scopes, *, nested: bool = False) -> str:
-        """A FROM tree. ``scopes`` restrict the preserved side of an outer, semi or anti join, and
-        both sides of a full one. ``nested``: in parentheses, where Spark reads no comma.
+        """The text of a FROM tree. ``scopes`` restrict the preserved side of an outer, semi or anti
+        join, and both sides of a full one. ``nested`` means inside parentheses, where Spark does
+        not accept a comma.
         """
         if isinstance(source, Nest):
             return f"({self.source(source.inner, reading, scopes, nested=True)})"
@@ -247,7 +251,7 @@ class Writer:
         listed: Side = Side.NEW,
     ) -> str:
         """The block with ``diff`` as its last column and ``conditions`` as its WHERE, but without
-        what is behind that. ``listed``: the side of subqueries in the select list.
+        the clauses after WHERE. ``listed`` is the side of subqueries in the select list.
         """
         source = None if block.source is None else self.source(block.source, reading, scopes)
         changing = {leaf for leaf in leaves(block.source) if reading(leaf) is Side.CHANGE}
@@ -262,7 +266,7 @@ class Writer:
         changing: Collection[Leaf] = (),
         listed: Side = Side.NEW,
     ) -> str:
-        """The same over the FROM tree that the text ``source`` is."""
+        """The same over the FROM tree with the text ``source``."""
         hint = "" if block.hint is None else f" {block.hint.of(self.text)}"
         text = f"select{hint} {block.listed or self._items(block, changing, listed)}"
         if diff is not None and (block.listed is None or block.signed):

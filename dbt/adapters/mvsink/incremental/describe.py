@@ -1,5 +1,5 @@
-"""How a query's changes are derived, for people: a line for each block and set operator, and the
-calls that may give another value when they are evaluated again.
+"""How a query's changes are derived, for people: a line for each block and set operator, and for
+each call that may give another value when it is evaluated again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ALL = "all rows"
 
 @dataclass(frozen=True)
 class Rule:
-    """A block or a set operator ``depth`` levels inside of others. ``part``: what it is; ``rule``:
-    which rows of it are computed after a change.
+    """A block or a set operator, nested ``depth`` levels deep. ``part`` says what it is, and
+    ``rule`` which of its rows are computed after a change.
     """
 
     depth: int
@@ -46,13 +46,13 @@ class Rule:
 
 
 def rules(analysed: Analysed) -> tuple[Rule, ...]:
-    """The rules for the parts of the query, the outermost first; a CTE where it is read first."""
+    """The rules for the parts of the query, outermost first; a CTE comes where it is first read."""
     return tuple(_Describing(analysed).query(analysed.tree, 0))
 
 
 def remarks(analysed: Analysed) -> tuple[str, ...]:
-    """What may differ when equal rows are evaluated twice, and what would help. Clauses, each with
-    the line of the text.
+    """What may differ when equal rows are evaluated twice, and what would help: clauses, each with
+    its line of the text.
     """
     repeatable = Repeatable(analysed.text, analysed.names)
     calls = (call for block in every_block(analysed.tree) for call in repeatable.unrepeatable_calls(block))
@@ -98,7 +98,7 @@ class _Describing:
             yield from self.query(subquery.query, depth)
 
     def _part(self, block: Block) -> str:
-        """What the block does with which relations."""
+        """What the block does, and with which relations."""
         source = "".join(self._sources(block))
         kind = kind_of(block)
         if "GROUP" in block.more:
@@ -152,7 +152,7 @@ class _Describing:
 
 
 def _name(leaf: Leaf) -> str:
-    """What people call it."""
+    """The name that people use for it."""
     if isinstance(leaf, Derived):
         alias = leaf.alias or ""
         return leaf.reference or ("(a subquery)" if brought(alias) else alias) or "(a query)"

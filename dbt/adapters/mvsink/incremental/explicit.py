@@ -1,5 +1,5 @@
-"""The explicit text of a query: what this package takes its text to mean, spelled out, for Spark to
-compare with the query itself.
+"""The explicit text of a query: it spells out what this package takes the query to mean, so that
+Spark can compare it with the query itself.
 
     select *, o.amount * 2 as twice from shop.orders o join shop.customers using (id) -- all of them
 
@@ -8,15 +8,15 @@ is read as
     select `id`, _mv_q0.`amount`, _mv_q1.`name`, _mv_q0.`amount` * 2 as `twice`
     from shop.orders as _mv_q0 join shop.customers as _mv_q1 using (`id`)
 
-Every relation has an alias of its own, every column the alias of the leaf that it is taken for,
-every star stands for the columns that it is taken for; GROUP BY has the expressions of its
-ordinals, aliases and ALL; what counts as one expression is one text; comments are gone. Spark
-analyzes both texts. Where their plans differ, something was misread. The explicit text is never
+Every relation has an alias of its own, every column is qualified by the alias of the leaf that it
+was resolved to, and every star is replaced by its columns. GROUP BY has the expressions of its
+ordinals, aliases and ALL. Expressions that count as equal have one text, and comments are gone.
+Spark analyzes both texts. If their plans differ, something was misread. The explicit text is never
 run.
 
 It is rendered with the functions that the rules use (`Names.of_leaf`, `Names.of_star`, `owners_of`,
-`group_keys`, `canonical`), so that their mistakes are in it. What only Spark can resolve stays as
-it was written, and claims nothing: aliases of items in HAVING and behind them, variables of
+`group_keys`, `canonical`), so that their mistakes show in it. What only Spark can resolve stays as
+it was written and claims nothing: aliases of items in HAVING and in later items, and variables of
 lambdas.
 """
 
@@ -73,11 +73,8 @@ _STAND_IN = "_mv_w"
 
 @dataclass(frozen=True)
 class Claim:
-    """That ``text`` means what ``explicit`` says. Both name stand-ins in place of relations, by
-    whose names ``stand_ins`` has the relations' columns and types.
-
-    ``optimized``: equal queries may have different analyzed plans, because of how Spark numbers the
-    columns of generators; their optimized plans are equal.
+    """The claim that ``text`` means what ``explicit`` says. Both name stand-ins in place of
+    relations; ``stand_ins`` has the relations' columns and types by the stand-ins' names.
     """
 
     text: str
@@ -86,8 +83,8 @@ class Claim:
 
 
 def claims(query: str, analysed: Analysed) -> list[Claim]:
-    """What is claimed by taking ``query`` for ``analysed``: how it is read, with its references
-    replaced as in every run, and how the query with joins for its subqueries is read.
+    """What is claimed by reading ``query`` as ``analysed``: the reading of the query, with its
+    references replaced as in every run, and the reading of the query with joins for its subqueries.
 
     Raises `Refused` where a column that would have to be named has no name.
     """
@@ -97,7 +94,7 @@ def claims(query: str, analysed: Analysed) -> list[Claim]:
 
 
 def pieces(analysed: Analysed) -> Iterator[tuple[int, Claim]]:
-    """The claims of the parts of a query that are queries, by their lines; innermost first."""
+    """The claims of the queries inside a query, with their lines, innermost first."""
     for query in [*every_query(analysed.tree)][:0:-1]:
         with suppress(Refused, KeyError):  # a part that names a CTE outside it
             claim = _claim(query.of(analysed.text), analysed, query)
@@ -146,7 +143,9 @@ class _Text:
         return f"{name}{columns} as ({self.query(cte.query)})"
 
     def _behind(self, query: Query) -> str:
-        """ORDER BY and the like: it names outputs first, then what the block reads."""
+        """ORDER BY and the like, in which names mean outputs first, then columns that the block
+        reads.
+        """
         if not query.ordered:
             return ""
         inside = [word for word in self.stream if query.body.end <= word.start < query.end]
@@ -179,7 +178,7 @@ class _Text:
         return text
 
     def _hint(self, block: Block) -> str:
-        """With the aliases that it names."""
+        """The block's hint, with the new aliases."""
         if block.hint is None:
             return ""
         by_name = {leaf.alias.lower(): self.alias(leaf) for leaf in leaves(block.source) if leaf.alias}
@@ -215,7 +214,7 @@ class _Text:
         return f"{self.alias(owner)}.{sql.identifier(name)}"
 
     def _interned(self, block: Block, part: Fragment, node: exp.Expr) -> str:
-        """One text for all that is taken for one expression."""
+        """The one text for all expressions that count as equal to ``node``."""
         if node.find(exp.Query):
             return self._with_columns(block, part, [node])
         key = (id(block), canonical(block, self.names, node))
@@ -224,7 +223,7 @@ class _Text:
         return self.known[key]
 
     def _source(self, block: Block, source: Source) -> tuple[str, Outputs]:
-        """A FROM tree, and what a star in it stands for."""
+        """The text of a FROM tree, and the columns that a star over it stands for."""
         if isinstance(source, Nest):
             text, columns = self._source(block, source.inner)
             return f"({text})", columns
@@ -239,7 +238,9 @@ class _Text:
         return f"{left} {_JOINS[source.kind]} {right}{criteria}", columns
 
     def _criteria(self, block: Block, join: Join, left: Outputs, right: Outputs) -> tuple[str, Outputs]:
-        """What is behind a join, and its columns. USING stays: what it merges has no qualifier."""
+        """The condition of a join, and the join's columns. USING stays: a column that it merges has
+        no qualifier.
+        """
         both = left if join.kind in ("semi", "anti") else [*left, *right]
         if join.on is not None:
             return f" on {self._expression(block, join.on, join)}", both
@@ -274,7 +275,7 @@ class _Text:
         return [word for word in self.stream if part.has(word.start)]
 
     def _clause(self, block: Block, part: Fragment) -> str:
-        """HAVING has a tree of its own; WINDOW has those of its parts."""
+        """The text of a clause. HAVING has a tree of its own; WINDOW has the trees of its parts."""
         nodes = [self.names.nodes[part]] if part in self.names.nodes else []
         nodes += [
             self.names.nodes[each]
@@ -296,8 +297,8 @@ class _Text:
         on: Join | None = None,
         kept: Collection[str] = (),
     ) -> str:
-        """The words of the part, with its columns qualified, and its subqueries explicit. The names
-        ``kept`` stay as they are.
+        """The words of the part, with its columns qualified and its subqueries made explicit. The
+        names ``kept`` stay as they are.
         """
         named = {
             tuple(piece.name.lower() for piece in column.parts)
@@ -323,7 +324,9 @@ class _Text:
         return " ".join([*pieces, self._tokens(self._inside(Fragment(at, part.end)), column)])
 
     def _resolved(self, block: Block, on: Join | None, chain: list[Word]) -> str | None:
-        """``chain`` with the alias of the leaf whose column it is; None if it stays as it is."""
+        """``chain``, qualified by the alias of the leaf whose column it is; None if it stays as it
+        is.
+        """
         around: Block | None = block
         while around is not None:
             for size in range(min(len(chain), 2), 0, -1):  # the rest are fields of a struct
@@ -347,7 +350,9 @@ class _Text:
         return None
 
     def _tokens(self, inside: list[Word], column: Callable[[list[Word]], str | None]) -> str:
-        """The words, without comments; chains of names for which ``column`` has a text by it."""
+        """The words without comments, where chains of names are replaced by the text that
+        ``column`` has for them.
+        """
         pieces: list[str] = []
         index = 0
         while index < len(inside):
@@ -371,7 +376,9 @@ class _Text:
 
 
 def _may_be_column(before: Word | None, behind: Word | None) -> bool:
-    """Whether a name between these words can be a column: no type, unit, function or field."""
+    """Whether a name between these words can be a column, rather than a type, unit, function or
+    field.
+    """
     if behind is not None and (behind.upper == "(" or behind.literal):
         return False
     return before is None or not (before.upper in ("AS", ".") or before.literal or before.text.isdigit())

@@ -1,11 +1,11 @@
 """Which rows of a relation the query's own conditions keep.
 
-A comparison of a column with constants, in WHERE or in a join's condition that a row of its side
-must fulfil, keeps rows out of the result at once: nothing that they join with is kept with them,
-and the NULLs that stand for a row that does not match do not fulfil it either. So the query is the
-same over the relation without these rows, before and after a change, and what changes is, too.
-Where a column of a CTE or derived table is compared, the rows are those of the relation below of
-which the column is one, by the rule of `lineage.origins`.
+A comparison of a column with constants drops rows if it is in WHERE, or in a join's condition that
+a row of this side must satisfy. No row of the result comes from a dropped row, and the NULLs that
+an outer join puts in place of a missing row do not satisfy the comparison either. So without these
+rows the query gives the same result, before and after a change, and the same change. A comparison
+of a column of a CTE or derived table is traced down to the relation that the column comes from, by
+the rule of `lineage.origins`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def filters(analysed: Analysed) -> dict[str, Filter]:
-    """For each relation, by its name in `Analysed.relations`, what its rows must fulfil to matter
-    to the query. It is not there if every row may.
+    """For each relation, by its name in `Analysed.relations`, the condition that its rows must
+    satisfy to matter to the query. A relation is left out if every row may matter.
     """
     collected = _Filters(analysed.text, analysed.names)
     collected.query(analysed.tree, {})
@@ -72,8 +72,8 @@ def filters(analysed: Analysed) -> dict[str, Filter]:
 
 @dataclass
 class _Filters:
-    """``alternatives``: for each place where a relation is read, by its parts, what a row must
-    fulfil there.
+    """``alternatives`` has, by the parts of a relation's name, the comparisons that a row must
+    satisfy in each place where the relation is read.
     """
 
     text: str
@@ -83,7 +83,9 @@ class _Filters:
     whole: set[Query] = field(default_factory=set)  # entered without conditions: no other place adds rows
 
     def query(self, query: Query, wanted: Mapping[Block, Mapping[Column, list[Comparison]]]) -> None:
-        """``wanted``: of the columns of its blocks' leaves, by block."""
+        """Collect the filters in ``query``. ``wanted`` has, by block, comparisons of its leaves'
+        columns that come from outside the query.
+        """
         if query in self.whole:
             return
         self.entered[query] += 1
@@ -118,7 +120,9 @@ class _Filters:
             self.query(leaf.query, below)
 
     def _compared(self, block: Block) -> Iterator[tuple[Column, Comparison]]:
-        """The comparisons that its rows fulfil, and the columns of its leaves that they are of."""
+        """The comparisons that the block's rows satisfy, with the columns of its leaves that are
+        compared.
+        """
         for conjunct in block.where:
             yield from self._in(block, conjunct, None)
         for join in joins(block.source):
@@ -166,13 +170,13 @@ class _Filters:
 
 
 def _must(join: Join, leaf: Leaf) -> bool:
-    """Whether a row of the leaf matters only if it fulfils the join's condition."""
+    """Whether a row of the leaf matters only if it satisfies the join's condition."""
     sides = {"both": join, "left": join.left, "right": join.right}
     return join.kind in _KEPT_BY and leaf in leaves(sides[_KEPT_BY[join.kind]])
 
 
 def _value(node: exp.Expr, kind: str | None) -> Value | None:
-    """The constant, if it is one of the column's type."""
+    """The constant, if it has the column's type."""
     node = node.unnest()
     if kind in _BITS:
         return _integer(node, _BITS[kind])

@@ -1,5 +1,6 @@
-"""The kind of a block, and its keys: expressions over its source that have one value for every
-output row, so that the output rows of some keys depend on the source's rows with these keys alone.
+"""The kind of a block, and its keys. Keys are expressions over the block's source that have one
+value per output row, so that the output rows with some keys depend only on the source rows with
+these keys.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def kind_of(block: Block) -> KeyKind:
 
 
 def keys_of(block: Block, names: Names) -> tuple[Key, ...]:
-    """The keys of a block of kind KEYED; none where all of its rows may depend on each other."""
+    """The keys of a block of kind KEYED; none if all of its rows may depend on each other."""
     if "GROUP" not in block.more:
         return _shared_by_windows(block, names)
     keys = group_keys(block, names)
@@ -61,14 +62,14 @@ def keys_of(block: Block, names: Names) -> tuple[Key, ...]:
 
 
 def group_keys(block: Block, names: Names) -> tuple[Key, ...]:
-    """What GROUP BY means. Raises `Refused`."""
+    """The expressions that GROUP BY means. Raises `Refused`."""
     if not block.keys:
         return tuple(_of_item(block, names, number) for number in ungrouped_items(block))
     return tuple(_of_entry(block, names, part) for part in block.keys)
 
 
 def ungrouped_items(block: Block) -> Iterator[int]:
-    """What GROUP BY ALL means: the numbers of the items without aggregates."""
+    """What GROUP BY ALL means, as the numbers of the items without aggregates."""
     keyed = False
     for number, item in enumerate(block.items):
         if item.star is not None:
@@ -116,7 +117,7 @@ def _of_item(block: Block, names: Names, number: int) -> Key:
 
 
 def _shared_by_windows(block: Block, names: Names) -> tuple[Key, ...]:
-    """The partition expressions of all windows; of the first one's text."""
+    """The PARTITION BY expressions that all windows share, in the text of the first window."""
     trees = [
         {canonical(block, names, names.nodes[part]) for part in window.partition} for window in block.windows
     ]
@@ -132,7 +133,7 @@ def _shared_by_windows(block: Block, names: Names) -> tuple[Key, ...]:
 
 
 def canonical(block: Block, names: Names, node: exp.Expr) -> str:
-    """Equal for expressions that are equal: each column by its leaf's number."""
+    """A text that is the same for equal expressions: each column is named by its leaf's number."""
     tree = node.copy()
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -145,7 +146,7 @@ def canonical(block: Block, names: Names, node: exp.Expr) -> str:
 
 
 def owners_of(block: Block, names: Names, column: exp.Column) -> list[int]:
-    """The numbers, in `Names.scope`, of what may have the column."""
+    """The numbers, in `Names.scope`, of the sources that may have the column."""
     return [
         number
         for number, (owner, columns) in enumerate(names.scope(block))
@@ -156,7 +157,9 @@ def owners_of(block: Block, names: Names, column: exp.Column) -> list[int]:
 
 
 def outputs(block: Block, names: Names) -> list[tuple[str | None, str | None]]:
-    """The block's columns: name in lower case, and `canonical` of what it shows."""
+    """The block's columns: each name in lower case, and the `canonical` of the expression that it
+    shows.
+    """
     numbers = {id(owner): number for number, (owner, _) in enumerate(names.scope(block))}
     return [
         (output_name(each), canonical(block, names, each.unalias()))
@@ -172,7 +175,7 @@ def column_of(leaf: int, name: str | None) -> str | None:
 
 
 def has_row_keys(body: Block | SetOp) -> bool:
-    """Whether whole rows are compared."""
+    """Whether the body compares whole rows."""
     return body.compares_rows if isinstance(body, SetOp) else kind_of(body) is KeyKind.DISTINCT
 
 
@@ -181,7 +184,7 @@ def key_names(count: int) -> list[str]:
 
 
 def row_names(query: Query, names: Names) -> dict[str, str]:
-    """The columns of a query of which whole rows are the keys, by the names of these keys.
+    """The columns, by key name, of a query whose keys are whole rows.
 
     Raises `Refused` if their names do not identify them.
     """

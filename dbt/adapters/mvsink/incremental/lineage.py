@@ -1,5 +1,5 @@
-"""What the columns and expressions of a query are: columns of which relation, of which type, and
-whether they are numbers whose sums are exact.
+"""Where the columns and expressions of a query come from: from which column of a relation, with
+which type, and whether they are numbers whose sums are exact.
 
     select c.k, c.n from (select k, cast(v as int) as n from db.t) c
 
@@ -42,7 +42,7 @@ _COUNTS = (exp.Count, exp.CountIf, exp.RowNumber)
 
 
 def plain_column(block: Block, names: Names, node: exp.Expr) -> Column | None:
-    """The leaf's column that an expression is, also in parentheses."""
+    """The leaf's column, if the expression is just that column, possibly in parentheses."""
     node = node.unnest()
     owners = owners_of(block, names, node) if isinstance(node, exp.Column) else []
     return _of_leaf((names.scope(block)[owners[0]][0], node.name.lower())) if len(owners) == 1 else None
@@ -54,13 +54,13 @@ def _of_leaf(owned: Owned) -> Column | None:
 
 
 def own_name(names: Names, leaf: Relation, column: str) -> str:
-    """The relation's own name for a column that its alias may rename."""
+    """The relation's own name of a column, which its alias may rename."""
     return names.relations[leaf.parts][names.of_leaf(leaf).index(column)]
 
 
 def origins(names: Names, leaf: Derived, column: str) -> Iterator[tuple[Block, Column | None]]:
-    """Per branch of the leaf's query the column of a leaf that the column is, if it is one: see
-    `origins_in`.
+    """For each branch of the leaf's query, the column of an inner leaf that the column is a copy
+    of, if there is one (see `origins_in`).
     """
     at = names.of_leaf(leaf).index(column)
     merged = merges(leaf.query)
@@ -69,8 +69,8 @@ def origins(names: Names, leaf: Derived, column: str) -> Iterator[tuple[Block, C
 
 
 def origins_in(names: Names, block: Block) -> list[Column | None]:
-    """For each output, the column of a leaf that it is, if rows of other values there have no part
-    in the block's rows of one value.
+    """For each output, the column of a leaf that it is a copy of, if output rows with one value
+    depend only on rows of the leaf with the same value; otherwise None.
     """
     shown = [
         plain_column(block, names, each.unalias()) if isinstance(each, exp.Expr) else _of_leaf(each)
@@ -81,7 +81,7 @@ def origins_in(names: Names, block: Block) -> list[Column | None]:
 
 
 def key_columns(names: Names, block: Block) -> list[Column] | None:
-    """The keys that are columns; None: every column is one."""
+    """The keys that are plain columns; None if every column is a key."""
     clauses = {name: part for name, part in block.more.items() if name != "DISTINCT"}
     inner = replace(block, more=clauses)
     if kind_of(inner) is KeyKind.PLAIN:
@@ -94,8 +94,8 @@ def key_columns(names: Names, block: Block) -> list[Column] | None:
 def _traced(
     names: Names, column: Column, of_type: Callable[[str], T], of: Callable[[Block, Names, exp.Expr], T]
 ) -> T | None:
-    """What a leaf's column is, by its relation's type or by the expressions below that it shows;
-    None if these differ.
+    """What ``of_type`` makes of the type of a leaf's column, or ``of`` of the inner expressions
+    that it shows; None if the results differ.
     """
     leaf, name = column
     at = names.of_leaf(leaf).index(name)
@@ -131,7 +131,9 @@ def type_of(block: Block, names: Names, node: exp.Expr) -> str | None:
 
 
 def exact(block: Block, names: Names, node: exp.Expr) -> Exact | None:
-    """What exact number the expression over the block's source is; None: it may be none."""
+    """The kind of exact number that the expression over the block's source is; None if it may not
+    be exact.
+    """
     if isinstance(node, exp.Literal):
         return _literal(node)
     if isinstance(node, (exp.Cast, exp.TryCast)):
@@ -153,7 +155,9 @@ def exact(block: Block, names: Names, node: exp.Expr) -> Exact | None:
 
 
 def exact_argument(text: str, block: Block, names: Names, call: Call) -> Exact | None:
-    """What exact number the first argument of a call in ``text`` is; None: it may be none."""
+    """The kind of exact number that the first argument of a call in ``text`` is; None if it may not
+    be exact.
+    """
     if not call.arguments:
         return None
     try:
@@ -164,7 +168,7 @@ def exact_argument(text: str, block: Block, names: Names, call: Call) -> Exact |
 
 
 def _operands(node: exp.Expr) -> list[exp.Expr]:
-    """The operands of which one is the value, or from which it is computed."""
+    """The operands that the value is computed from, or of which one is the value."""
     if isinstance(node, _ARITHMETIC):
         return [node.left, node.right]
     if isinstance(node, exp.Distinct):

@@ -1,4 +1,6 @@
-"""The columns of leaves and of queries, which names mean them, and which of them a query uses."""
+"""The columns of leaves and of queries, the names that mean them, and the columns that a query
+uses.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ Owned = tuple[Leaf | LateralView, str | None]  # a column, and what has it
 def output_name(node: exp.Expr) -> str | None:
     """The name under which an item is read, in lower case; None if only Spark knows.
 
-    Not sqlglot's `alias_or_name`: that takes `*` for the name of `count(*)`, and `x` for that of
-    `lower('x')`.
+    This differs from sqlglot's `alias_or_name`, which takes `*` as the name of `count(*)` and `x`
+    as the name of `lower('x')`.
     """
     named = node.this if isinstance(node, exp.Cast) else node
     if isinstance(node, exp.Alias):
@@ -53,8 +55,8 @@ def output_name(node: exp.Expr) -> str | None:
 class Names:
     """Resolves the names of one query. A column without a known name is None.
 
-    By `Relation.parts`: ``relations`` are the columns in lower case, ``types`` their types.
-    ``outer``: for the blocks of subqueries, the block whose columns they may name, too.
+    By `Relation.parts`, ``relations`` has the columns in lower case and ``types`` their types.
+    ``outer`` maps the block of a subquery to the block whose columns it may also name.
     """
 
     nodes: Nodes
@@ -92,19 +94,23 @@ class Names:
         return names
 
     def of_query(self, query: Query) -> tuple[str | None, ...]:
-        """The query's columns in lower case: those of its first block."""
+        """The query's columns in lower case, which are those of its first block."""
         shown = self.shown(next(blocks(query)))
         return tuple(output_name(each) if isinstance(each, exp.Expr) else each[1] for each in shown)
 
     def shown(self, block: Block) -> list[exp.Expr | Owned]:
-        """The block's columns in order: the trees of items, and what stars stand for."""
+        """The block's columns in order: the trees of its items, and the columns that stars stand
+        for.
+        """
         columns: list[exp.Expr | Owned] = []
         for item in block.items:
             columns += [self.nodes[item]] if item.star is None else self.of_star(block, item)
         return columns
 
     def of_star(self, block: Block, item: Item) -> list[Owned]:
-        """What a star stands for; columns that USING or NATURAL joins to one are there twice."""
+        """The columns that a star stands for. A column that USING or NATURAL merges is there
+        twice.
+        """
         assert item.star is not None
         node, scope = self.nodes[item], self.scope(block)
         if item.star and not any(_means(owner, item.star) for owner, _ in scope):
@@ -133,7 +139,9 @@ class Names:
         return {name for owner, names in self.scope(block) if id(owner) in owners for name in names}
 
     def _in_on_alone(self, block: Block) -> set[str | None]:
-        """The columns and aliases of the leaves behind a semi or anti join, and of no others."""
+        """The names that only ON may use: columns and aliases of leaves on the right of a semi or
+        anti join that no other leaf has.
+        """
         visible = list(visible_leaves(block.source))
         hidden = [leaf for leaf in leaves(block.source) if leaf not in visible]
         names = _aliases(hidden).union(*map(self.of_leaf, hidden))
@@ -142,9 +150,9 @@ class Names:
     def check(self, block: Block, part: Fragment, later: Collection[str] = ()) -> None:
         """Refuse ``part`` of the block if it names what is not a column of the block's leaves.
 
-        ``later``: aliases of items before this one. What else a name could be: a column of an outer
-        query, a variable of the session, a function without parentheses. One that only a leaf
-        behind a semi or anti join has is one of these for Spark, except in ON.
+        ``later`` are the aliases of items before this one. Any other name could be a column of an
+        outer query, a variable of the session, or a function without parentheses. Spark takes it
+        for one of these, except in ON, even if a leaf on the right of a semi or anti join has it.
         """
         scope = [*self.scope(block)]
         of_on = any(join.on is part for join in joins(block.source))
@@ -165,14 +173,16 @@ class Names:
                 raise Refused(f"{'.'.join(first)} is not a column of what the block reads", part.start)
 
     def names_others(self, query: Query, node: exp.Expr) -> bool:
-        """Whether the query, ``node``, may name columns that are not of what is read in it."""
+        """Whether the query ``node`` may name columns of something that is not read inside it."""
         scopes = [*map(self.scope, every_block(query))]
         owners = [owner for scope in scopes for owner, _ in scope]
         names = {name for scope in scopes for _, columns in scope for name in columns} | _aliases(owners)
         return any(column.parts[0].name.lower() not in names for column in node.find_all(exp.Column))
 
     def used(self, query: Query, mentioned: Collection[str]) -> dict[tuple[str, ...], frozenset[str]]:
-        """The columns of each relation that the query may use; ``mentioned``: every name in it."""
+        """The columns of each relation that the query may use. ``mentioned`` are all names in the
+        query.
+        """
         whole = _Whole(self)
         whole.query(query, everything=True)
         for block in every_block(query):
@@ -197,7 +207,9 @@ class _Whole:
         self.relations: set[tuple[str, ...]] = set()
 
     def query(self, query: Query, everything: bool) -> None:
-        """``everything``: each column that the query gives is used, not only those named."""
+        """With ``everything``, each column that the query gives is used, not only those that are
+        named.
+        """
         everything = everything or any(
             isinstance(body, SetOp) and body.compares_rows for body in bodies(query)
         )
@@ -225,7 +237,9 @@ class _Whole:
 
 
 def visible_leaves(source: Source | None) -> Iterator[Leaf]:
-    """The leaves whose columns a star includes: not those behind a semi or anti join."""
+    """The leaves whose columns a star includes: all except those on the right of a semi or anti
+    join.
+    """
     hidden = {
         id(leaf) for join in joins(source) if join.kind in ("semi", "anti") for leaf in leaves(join.right)
     }
@@ -252,14 +266,14 @@ def outer_blocks(tree: Query) -> dict[Block, Block]:
 
 
 def own_columns(node: exp.Expr) -> Iterator[exp.Column]:
-    """The columns that an expression names outside its subqueries."""
+    """The columns that an expression names, not counting its subqueries."""
     for each in node.walk(prune=lambda each: isinstance(each, exp.Query)):
         if isinstance(each, exp.Column):
             yield each
 
 
 def _bound(column: exp.Column) -> bool:
-    """Whether it is a variable of a lambda around it."""
+    """Whether the name is a variable of a lambda around it."""
     name = column.parts[0].name.lower()
     around = column.find_ancestor(exp.Lambda)
     while around is not None:

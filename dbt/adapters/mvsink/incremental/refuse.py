@@ -1,11 +1,11 @@
-"""What is not incremental, and why: `Refused` is raised internally, and `NotIncremental` is the
+"""What is not incremental, and why. Internally `Refused` is raised; `NotIncremental` is the
 outcome.
 
     select k, rand() as r      refused: line 1: rand() differs from run to run
     select k, max(v) over ()   allowed in an item of a block, refused in its WHERE
 
-In doubt a query is refused: the full correction is always right. The text of an expression is read
-by its tokens, so that nothing is missed that only Spark's parser knows.
+In case of doubt a query is refused: the full correction is always right. The text of an expression
+is read by its tokens, so that nothing is missed that only Spark's parser knows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _COLLATED = re.compile(r"\bcollate\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NotIncremental:
-    """The query, or this change, is for the full correction. ``reason`` is a clause for users:
+    """The query, or this change of it, needs the full correction. ``reason`` is a clause for users:
     `line 14: rand() differs from run to run`.
     """
 
@@ -73,13 +73,13 @@ class NotIncremental:
 
 
 def outcome(refused: Refused, text: str) -> NotIncremental:
-    """What ``refused`` says about ``text``, with the line."""
+    """``refused`` as a `NotIncremental`, with the line in ``text``."""
     line = "" if refused.at is None else f"line {text.count(chr(10), 0, refused.at) + 1}: "
     return NotIncremental(line + refused.reason)
 
 
 def check_text(text: str, stream: Sequence[Word]) -> None:
-    """Refuse what is nowhere allowed, whichever clause it is in."""
+    """Refuse what is not allowed in any clause."""
     try:
         check_name(text)
     except SubstitutedName:
@@ -103,9 +103,9 @@ def check_expression(
 ) -> None:
     """Refuse an expression that is not a function of one row of the source.
 
-    ``allowed``: lower-case names of the user's own functions that are declared deterministic.
-    ``generators``: what the outermost call may be besides. ``grouped``: the aggregates and window
-    functions that it may call.
+    ``allowed`` are the lower-case names of the user's own functions that are declared
+    deterministic. ``generators`` are functions that only the outermost call may also be, and
+    ``grouped`` are the aggregates and window functions that the expression may call.
     """
     for index, word in enumerate(stream):
         before = stream[index - 1].upper if index else ""
@@ -134,8 +134,8 @@ def check_expression(
 
 
 def check_names(stream: Sequence[Word], relation: str, columns: Collection[str]) -> None:
-    """Refuse names that Spark reads as functions in a subquery, where columns of the query around
-    it come last: `` `user` `` there is the user of the session, not the column.
+    """Refuse names that Spark reads as functions in a subquery, where columns of the outer query
+    come last: there `` `user` `` is the user of the session, not the column.
     """
     for word in stream:
         if word.quoted_name and word.text.lower() in BARE:
@@ -146,7 +146,9 @@ def check_names(stream: Sequence[Word], relation: str, columns: Collection[str])
 
 
 def _is_syntax(word: Word, before: str) -> bool:
-    """Whether a word before a parenthesis is no function's name; ANY and SOME may be."""
+    """Whether a word before a parenthesis is syntax and not a function's name; ANY and SOME may be
+    either.
+    """
     if word.upper in ("ANY", "SOME"):
         return before in ("LIKE", "ILIKE")
     if word.upper == "GROUP":
@@ -203,9 +205,9 @@ def _comparable(kind: SparkType) -> bool:
 
 
 def check_widths(query: Query, names: Names) -> None:
-    """Refuse parts of the query's own body whose number of columns is for Spark to say: a generator
-    over a map has a column more than one over an array; `values struct(1, 2)` has two. If such a
-    part has a list of names, Spark refuses another number of names than it has columns.
+    """Refuse parts of the query's own body whose number of columns only Spark knows: a generator
+    over a map has one column more than a generator over an array, and `values struct(1, 2)` has
+    two. A part with a list of column names is fine: Spark refuses a list of another length.
     """
     body = query.body
     if isinstance(body, SetOp) and not _aligned(body, names):
@@ -257,7 +259,7 @@ def _aligned(body: SetOp, names: Names) -> bool:
 
 
 def _width(row: exp.Expr) -> int | None:
-    """Of a row of VALUES; None if it is not certain."""
+    """The number of columns of a row of VALUES; None if it is not certain."""
     if not isinstance(row, exp.Tuple):
         return (
             1 if isinstance(row.unnest(), (exp.Literal, exp.Neg, exp.Null, exp.Boolean, exp.Cast)) else None

@@ -1,10 +1,10 @@
 """Which values differ when a query is evaluated twice over equal rows: sums of doubles, `first`,
 `row_number` over ties.
 
-Such values may be replaced, whatever they are, if the shard is the old side (`Plan.scoped`): in the
-outermost block that has keys, and in blocks of one derived table around it. Elsewhere the old
-contents are evaluated again, so they may become output values only, and decide nothing: no key, no
-filter, no join.
+If the shard is the old side (`Plan.scoped`), such values may simply be replaced: in the outermost
+block that has keys, and in blocks around it that read just one derived table. Elsewhere the old
+contents are evaluated again. There such values may only become output values; no key, filter or
+join may depend on them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SORTED = re.compile(r"\b(sort_array|array_sort)\s*\(\s*$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a value cannot be repeated; ``at`` is where."""
+    """Why a value cannot be repeated; ``at`` is the place in the text."""
 
     reason: str
     at: int
@@ -71,7 +71,7 @@ class Repeatable:
     def outermost(self, query: Query) -> Cause | None:
         """Why the change of the query needs the shard as the old side; None if it does not.
 
-        Raises `Refused` where that does not help.
+        Raises `Refused` if that would not help.
         """
         query, body = core(query)
         if isinstance(body, SetOp):
@@ -90,7 +90,9 @@ class Repeatable:
         return None
 
     def kernel(self, query: Query) -> Causes:
-        """The columns of the outermost block that has keys, and through the blocks around it."""
+        """The causes for the query's columns, traced through the blocks around the outermost block
+        that has keys.
+        """
         _, body = core(query)
         if isinstance(body, SetOp):
             return self._either(body)
@@ -107,7 +109,9 @@ class Repeatable:
         return [one or other for one, other in sides]
 
     def _nested(self, query: Query) -> Causes:
-        """The query's columns. Raises `Refused` if which rows it has cannot be repeated."""
+        """The causes for the query's columns. Raises `Refused` if the choice of its rows cannot be
+        repeated.
+        """
         _, body = core(query)
         if isinstance(body, SetOp):
             causes = self._either(body)
@@ -128,7 +132,9 @@ class Repeatable:
             )
 
     def _below(self, block: Block, of_query: Callable[[Query], Causes]) -> Mapping[tuple[int, str], Cause]:
-        """By leaf number and name, the columns of leaves that cannot be repeated."""
+        """The columns of leaves that cannot be repeated, by the leaf's number and the column's
+        name.
+        """
         return {
             (number, name): cause
             for number, leaf in enumerate(leaves(block.source))
@@ -138,7 +144,9 @@ class Repeatable:
         }
 
     def _deciding(self, block: Block, below: Mapping[tuple[int, str], Cause]) -> Iterator[Cause | None]:
-        """What decides which rows there are, before grouping and windows, and the keys."""
+        """The causes in what decides the keys, and which rows there are before grouping and
+        windows.
+        """
         for subquery in block.subqueries:
             yield from self._nested(subquery.query)
         if not below:
@@ -167,7 +175,7 @@ class Repeatable:
                 yield aliases.get(column.name.lower())
 
     def _values(self, block: Block, below: Mapping[tuple[int, str], Cause]) -> Causes:
-        """The block's columns."""
+        """The causes for the block's columns."""
         causes: Causes = []
         aliases: dict[str, Cause] = {}  # items may name those before them
         for item in block.items:
@@ -188,7 +196,9 @@ class Repeatable:
         return causes
 
     def _named(self, block: Block, node: exp.Expr, below: Mapping[tuple[int, str], Cause]) -> Cause | None:
-        """A column of a leaf that the expression names, and that cannot be repeated."""
+        """The cause for a column of a leaf that the expression names and that cannot be repeated,
+        if there is one.
+        """
         for column in node.find_all(exp.Column):
             pieces = {piece.name.lower() for piece in column.parts}
             owners = owners_of(block, self.names, column)
@@ -200,7 +210,7 @@ class Repeatable:
     def _ordered(
         self, block: Block, part: Fragment, below: Mapping[tuple[int, str], Cause]
     ) -> Iterator[Cause | None]:
-        """What the windows of calls in ``part`` are ordered by."""
+        """The causes in the ORDER BY of windows of calls in ``part``."""
         for call in block.calls:
             if call.window is not None and part.has(call):
                 for each in call.window.order:
@@ -212,7 +222,7 @@ class Repeatable:
                 yield Cause(f"{call.name}()", call.start)
 
     def _call(self, block: Block, call: Call) -> bool:
-        """Whether the call gives the same value again."""
+        """Whether the call gives the same value when it is evaluated again."""
         if call.window is not None and (
             call.window.by_row or call.name in UNREPEATABLE_AGGREGATES | ROW_WINDOWS
         ):
@@ -232,8 +242,8 @@ class Repeatable:
         return kind in (Exact.DECIMAL, Exact.INT) if call.name in AVERAGES else kind is not None
 
     def _unique(self, block: Block, window: Window) -> bool:
-        """Whether rows that are equal in PARTITION BY and ORDER BY are equal in all that is shown,
-        or are one row.
+        """Whether rows that are equal in PARTITION BY and ORDER BY are one row, or equal in
+        everything that the block shows.
         """
         parts = (self.names.nodes[part] for part in (*window.partition, *window.order))
         compared = {canonical(block, self.names, node) for node in parts}

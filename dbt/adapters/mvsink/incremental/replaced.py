@@ -1,6 +1,6 @@
-"""Which of a model's rows a correction replaces. It is decided once, before anything is read: what
-is written (`blocks`: new rows for some keys) and what is read for it (`restrict`: the rows of one
-of these keys) both follow from this one value.
+"""Which of a model's rows a correction replaces. This is decided once, before anything is read.
+Both what is written (`blocks`: new rows for some keys) and what is read for it (`restrict`: the
+rows of one of these keys) follow from it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, c
 
 @dataclass(frozen=True)
 class Replaced:
-    """The rows that share keys with what may differ. ``query`` has the keys: it is the model's, or
-    the one that all blocks around it only read.
+    """The rows that share keys with rows that may differ. ``query`` is the query with the keys: the
+    model's query, or a derived table that all blocks around it just read.
 
-    For each key, ``columns`` has its position among the model's columns, ``places`` the one among
-    the columns of ``query``, and ``keys`` its expression, if ``query`` is a block that groups or
-    has windows. Without keys every row is replaced.
+    For each key, ``columns`` has its position among the model's columns and ``places`` its position
+    among the columns of ``query``. ``keys`` has its expression, if ``query`` is a block that groups
+    or has windows. Without keys every row is replaced.
     """
 
     query: Query
@@ -42,13 +42,13 @@ class Replaced:
     keys: tuple[Key, ...] = ()
 
     def only(self, key: Key) -> Replaced:
-        """More rows: those that share this key."""
+        """A larger set of rows: all that share this one key."""
         at = self.keys.index(key)
         return Replaced(self.query, self.columns[at : at + 1], self.places[at : at + 1], (key,))
 
 
 def keyed(writer: Writer, block: Block, names: Names) -> tuple[Key, ...]:
-    """The keys of the rows of a block that may differ; none where every row may."""
+    """The keys of the block's rows that may differ; none if every row may."""
     if kind_of(block) is not KeyKind.KEYED or writer.values_move(block):
         return ()
     return keys_of(block, names)
@@ -56,14 +56,18 @@ def keyed(writer: Writer, block: Block, names: Names) -> tuple[Key, ...]:
 
 @dataclass(frozen=True)
 class Replacing:
-    """``text``: the whole query's. ``writer`` knows what changed."""
+    """Finds the replaced rows. ``text`` is that of the whole query; ``writer`` knows what
+    changed.
+    """
 
     text: str
     names: Names
     writer: Writer
 
     def rows(self, query: Query) -> Replaced | None:
-        """None: the change is not known by keys that the model shows."""
+        """The rows that a correction of ``query`` replaces; None if the model shows no key of what
+        changed.
+        """
         if merges(query):
             return None
         names = self.names.of_query(query)
@@ -71,8 +75,8 @@ class Replacing:
         return self._of(query, {at: at for at in unique})
 
     def _of(self, query: Query, shown: dict[int, int]) -> Replaced | None:
-        """``shown``: by their place in ``query``, the columns that may carry keys, and where the
-        model has them.
+        """The same for an inner query. ``shown`` maps the positions in ``query`` of columns that
+        may be keys to their positions in the model.
         """
         query, body = core(query)
         if has_row_keys(body):
@@ -96,7 +100,7 @@ class Replacing:
         return _replaced(query, shown, [at for at in every if at in shown and causes[at] is None])
 
     def _below(self, block: Block, shown: dict[int, int]) -> Replaced | None:
-        """Of the one derived table that the block reads, as the block shows it."""
+        """The same for the one derived table that the block reads, if the block just shows it."""
         leaf = block.source
         moves = self.writer.values_move(block) or any(
             self.writer.conjunct_moves(block, conjunct) for conjunct in block.where
@@ -111,6 +115,6 @@ class Replacing:
 def _replaced(
     query: Query, shown: dict[int, int], places: Collection[int], keys: tuple[Key, ...] = ()
 ) -> Replaced | None:
-    """None without a key: then the shard does not show which rows they are."""
+    """None without a key: then the shard's rows do not show which of them are meant."""
     columns = tuple(shown[at] for at in places)
     return Replaced(query, columns, tuple(places), keys) if columns else None

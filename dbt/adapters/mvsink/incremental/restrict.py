@@ -1,14 +1,17 @@
 """Which rows of a relation can matter to a change: those that an equality connects to the change of
-another.
+another relation.
 
-Equalities are the conjuncts `x = y` of WHERE and of inner joins, and those of other joins that
-compare the two sides. In every term, a row whose column is connected with one of the changed leaf,
-and equals no key of that change, joins with nothing that is kept. If the row is on the side of an
-outer join that is filled with NULLs, the rows that get these NULLs are omitted as well. A chain
-that enters such a side by a join's condition does not leave it by the same condition, because rows
-that did not match are not equal. A chain that begins there, at a change, leaves it by the condition
-before it reaches a leaf of the side: whether a row matches is decided by all rows of the side that
-it may match, not only by the changed ones and those that are connected with them.
+Equalities are the conjuncts `x = y` of WHERE and of inner joins, and those conjuncts of other joins
+that compare the two sides. Suppose that equalities connect a column of a row with a column of the
+changed leaf. If the row's value is not in the change, the row joins with nothing that is kept, in
+any term. If the row is on the side of an outer join that is filled with NULLs, the rows that get
+these NULLs are omitted as well.
+
+Such a side needs care. A chain of equalities that enters it by a join's condition must not leave it
+by the same condition, because rows without a match are not equal. A chain that begins there, at a
+change, must leave by the join's condition before it may reach other leaves of that side: whether a
+row has a match depends on all rows of the side that it could match, not only on the changed rows
+and those connected with them.
 """
 
 from __future__ import annotations
@@ -53,10 +56,11 @@ from dbt.adapters.mvsink.user_sql.trees import conjuncts
 
 @dataclass(frozen=True)
 class Keys:
-    """``column`` (of the restricted relation) must be a value of ``changed_column`` in the change
-    of the relation ``changed``. Names are as in `Analysed.relations`; columns in lower case.
-    ``nulls``: or it is NULL. ``reached``: not in the change of ``changed``, but among the rows of
-    it, new or old, that satisfy one of its own keys which are not ``reached``.
+    """A condition on rows of a relation: ``column`` must be a value of ``changed_column`` in the
+    change of the relation ``changed``, or, if ``nulls``, NULL. Names are as in
+    `Analysed.relations`; columns are in lower case. If ``reached``, the values are not those in the
+    change of ``changed`` but those in its rows, new or old, that satisfy one of its own keys (of
+    those that are not ``reached``).
     """
 
     column: str
@@ -67,7 +71,9 @@ class Keys:
 
 
 class Changed(NamedTuple):
-    """A relation and a column of its change, or of those of its rows that a change reaches."""
+    """A relation and a column of its change, or of its rows that another relation's change
+    reaches.
+    """
 
     relation: tuple[str, ...]
     column: str
@@ -78,7 +84,7 @@ _Edge = tuple[Column, Column, Join | None]  # the join whose sides it compares, 
 
 
 def followed(analysed: Analysed, clock: tuple[int, int] | None) -> bool:
-    """Whether it is known which rows of the query's relations matter."""
+    """Whether this module can say which rows of the query's relations matter."""
     return (clock is None or not analysed.marks) and not any(
         block.subqueries or any(join.kind == "full" for join in joins(block.source))
         for block in every_block(analysed.tree)
@@ -87,8 +93,8 @@ def followed(analysed: Analysed, clock: tuple[int, int] | None) -> bool:
 
 @dataclass
 class Needs:
-    """What the terms of a change read. ``changed``: the relations that did. ``replaced``: the rows
-    of the model that are evaluated again; None if these are only the ones that differ.
+    """What the terms of a change read. ``changed`` are the relations that changed. ``replaced`` are
+    the rows of the model that are evaluated again; None if only rows that differ are.
     """
 
     names: Names
@@ -109,7 +115,7 @@ class Needs:
         )
 
     def terms(self, query: Query, *, added: bool = False) -> None:
-        """What the terms of the query's change read."""
+        """Note what the terms of the query's change read."""
         query, body = core(query)
         if isinstance(body, SetOp):
             self.terms(body.left)
@@ -122,7 +128,7 @@ class Needs:
                 self._in_keys(body)
 
     def _of_source(self, block: Block) -> None:
-        """What the terms of a source read."""
+        """Note what the terms of the block's source read."""
         for position in self.moving(block):
             if isinstance(position, Derived):
                 self.terms(position.query)
@@ -139,13 +145,15 @@ class Needs:
                     self._need_all(leaf)
 
     def _in_keys(self, block: Block) -> None:
-        """A block is evaluated over the rows of its keys; one key that is known will do."""
+        """The block is evaluated over the rows of its keys; one known key is enough to restrict
+        it.
+        """
         column, values = self.known_key(block) or (None, set())
         self._restrict(block, column, values, nulls=True)
 
     def known_key(self, block: Block) -> tuple[Column, set[Changed]] | None:
-        """The first key whose values, but NULL, are known for all rows of the source that may
-        differ, and the columns of changes that hold them.
+        """The first key whose values, except NULL, are known for all rows of the source that may
+        differ, and the columns of changes that hold these values.
         """
         for key in self._keys(block):
             if key is not None and self._has_values(block, key):
@@ -155,7 +163,9 @@ class Needs:
         return None
 
     def _keys(self, block: Block) -> list[Column | None]:
-        """The columns that are keys of the block: of what is replaced, of these keys alone."""
+        """The columns that are keys of the block; if its rows are the replaced ones, only keys of
+        these.
+        """
         chosen = None if self.replaced is None or self.replaced.query.body is not block else self.replaced
         if kind_of(block) is KeyKind.DISTINCT:
             shown = origins_in(self.names, block)
@@ -165,11 +175,15 @@ class Needs:
         return [plain_column(block, self.names, key.node) for key in chosen.keys]
 
     def _has_values(self, block: Block, column: Column) -> bool:
-        """Whether the column has only values of its leaf, of one type."""
+        """Whether the column has only values of its leaf (no NULLs from an outer join) and a known
+        type.
+        """
         return not nullable(block, column[0]) and column_type(self.names, *column) is not None
 
     def _in_rows(self, query: Query) -> None:
-        """A set operator is evaluated over whole rows; one column that is known will do."""
+        """A set operator is evaluated over whole rows; one known column is enough to restrict
+        it.
+        """
         branches = [(block, origins_in(self.names, block)) for block in blocks(query)]
         every: Iterable[int] = range(min(len(outputs) for _, outputs in branches))
         if self.replaced is not None and self.replaced.query is query:
@@ -210,7 +224,7 @@ class Needs:
 
     def _connected(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[Changed]]:
         """A column of the leaf that equalities connect to the position's change, and its keys
-        there; no keys if none is.
+        there; no keys if there is no such column.
         """
         for start in dict.fromkeys(c for edge in self._edges(block) for c in edge[:2] if c[0] is position):
             column = self._equal(block, start, changed=True).get(leaf)
@@ -219,9 +233,9 @@ class Needs:
         return "", set()
 
     def _beside(self, block: Block, leaf: Leaf, position: Leaf) -> tuple[str, set[Changed]]:
-        """The same by the rows of a leaf between the two. Every row of its side has one of these,
-        and what the leaf's rows decide is only whether they match it. So a term that the change
-        passes through row by row is the same without the leaf's other rows.
+        """The same, by way of the rows of a relation between the two. Every row of the joined
+        source has a row of that relation, and the leaf's rows only decide whether there is a match.
+        So in a linear term, the leaf's other rows make no difference.
         """
         edges = [*self._edges(block)]
         edges += [(other, one, join) for one, other, join in edges]
@@ -253,7 +267,7 @@ class Needs:
         return keys
 
     def _values(self, block: Block, column: Column | None) -> set[Changed] | None:
-        """Columns of changes that hold the column's values, but NULL, in the block's change."""
+        """Columns of changes that hold the column's values, except NULL, in the block's change."""
         equal = {} if column is None else self._equal(block, column)
         keys: set[Changed] = set()
         for position in self.moving(block):
@@ -274,7 +288,9 @@ class Needs:
                 self._restrict(block, origin, keys, nulls)
 
     def _restrict(self, block: Block, column: Column | None, keys: set[Changed], nulls: bool) -> None:
-        """The block's rows of these keys are read. NULLs may also come from an outer join."""
+        """Note that only the block's rows with these keys are read. NULLs may also come from an
+        outer join.
+        """
         followed = column is not None and not (nulls and nullable(block, column[0]))
         equal = self._equal(block, column) if column is not None and followed else {}
         for leaf in leaves(block.source):
@@ -292,7 +308,9 @@ class Needs:
                     self._need_all(each)
 
     def _equal(self, block: Block, start: Column, *, changed: bool = False) -> dict[Leaf, str]:
-        """A column of each leaf that is connected with ``start``; ``changed``: of its change."""
+        """A column of each leaf that is connected with ``start``; with ``changed``, with its
+        change.
+        """
         edges = [*self._edges(block)]
         edges += [(other, one, join) for one, other, join in edges]
         reached: dict[Leaf, str] = {}

@@ -1,7 +1,8 @@
-"""Groups in two steps: a query that adds up (`adding`), and the model's columns from its rows.
+"""Groups in two steps: a query that adds up (`adding`), and a query that computes the model's
+columns from its rows.
 
-Most queries show something other than what adds up: averages, quotients of sums, sums whose number
-of values is not shown. `sums_of` splits such a query in two. The columns of the first are
+Most queries show columns that do not add up: averages, quotients of sums, sums without the number
+of their values. `sums_of` splits such a query in two. The columns of the first are
 
 | column | value |
 |---|---|
@@ -10,7 +11,7 @@ of values is not shown. `sums_of` splits such a query in two. The columns of the
 | `c0`, `c1`, ... | the number of values, not NULL, of an expression |
 | `s0`, `s1`, ... | their sum |
 
-The second is over these rows.
+The second query reads these rows.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class Sums:
     having: Pieces
 
     def shown(self, relation: str, types: Mapping[str, str]) -> str | None:
-        """The model's query over ``relation``, which holds the rows of `query`. ``types``: of its
-        columns. None if sums of these types do not add up.
+        """The model's query over ``relation``, which holds the rows of `query`, in columns of these
+        ``types``. None if sums of these types do not add up.
         """
         decimals = [match for kind in types.values() if (match := _DECIMAL.fullmatch(kind))]
         if not all(exact_sums(int(match[1]), int(match[2])) for match in decimals):
@@ -77,7 +78,7 @@ class Sums:
 
 
 def sums_of(analysed: Analysed) -> Sums | NotIncremental:
-    """The query split in two, or why it cannot be."""
+    """The query, split in two, or why it cannot be split."""
     query, block = core(analysed.tree)
     try:
         if not isinstance(block, Block) or kind_of(block) not in (KeyKind.WHOLE, KeyKind.KEYED):
@@ -89,7 +90,9 @@ def sums_of(analysed: Analysed) -> Sums | NotIncremental:
 
 @dataclass
 class _Split:
-    """Splits ``block``. ``arguments``: what is accumulated, by its `identity`; the text of each."""
+    """Splits ``block``. ``arguments`` has the text of each accumulated expression, by its
+    `identity`.
+    """
 
     analysed: Analysed
     block: Block
@@ -128,7 +131,7 @@ class _Split:
         return Sums(self._query(), tuple(items), having)
 
     def _marked(self, part: Fragment) -> bool:
-        """Whether the part has the time, or a subquery."""
+        """Whether the part contains `mv_now()` or a subquery."""
         starts = [
             *(start for start, _ in self.analysed.marks),
             *(each.start for each in self.block.subqueries),
@@ -151,7 +154,7 @@ class _Split:
         return f"{text}\ngroup by {', '.join(keys)}" if keys else text
 
     def _replaced(self, part: Fragment, node: exp.Expr, aliases: Mapping[str, Pieces]) -> Pieces:
-        """The part over the sums. ``aliases``: of items, which it may name."""
+        """The part, rewritten over the sums. ``aliases`` are those of items, which it may name."""
         if (key := self.key_of.get(canonical(self.block, self.analysed.names, node))) is not None:
             return (key,)
         calls = [*filter(part.has, self.block.calls)]
@@ -170,7 +173,9 @@ class _Split:
     def _named(
         self, part: Fragment, calls: list[Call], aliases: Mapping[str, Pieces]
     ) -> Iterator[tuple[int, int, Pieces]]:
-        """Where the part, outside of ``calls``, names a group key or an item, and what that is."""
+        """The places outside of ``calls`` where the part names a group key or an item, with what
+        replaces them.
+        """
         inside = [
             word
             for word in self.words
@@ -189,7 +194,7 @@ class _Split:
         return aliases.get(chain[0].lower(), ()) if len(chain) == 1 else ()
 
     def _value(self, call: Call) -> Pieces:
-        """An aggregate over the sums."""
+        """An aggregate call, rewritten over the sums."""
         text = self.analysed.text
         behind = next((word.upper for word in self.words if word.start >= call.end), "")
         before = (word.upper for word in self.words if call.start <= word.start < self._first(call))
@@ -226,7 +231,9 @@ class _Split:
 
 
 def _aggregated(column: exp.Column) -> bool:
-    """Whether it is an argument of an aggregate; sqlglot does not know them all."""
+    """Whether the column is in an argument of an aggregate; sqlglot does not know all
+    aggregates.
+    """
     around = column.find_ancestor(exp.AggFunc, exp.Anonymous)
     while isinstance(around, exp.Anonymous) and around.name.lower() not in _ALL_OR_ANY:
         around = around.find_ancestor(exp.AggFunc, exp.Anonymous)
@@ -239,9 +246,10 @@ def _text(pieces: Pieces, types: Mapping[str, str]) -> str:
 
 
 def _average(average: Average, types: Mapping[str, str]) -> str:
-    """As Spark computes it: an average of integers is a quotient of doubles, which is exact below
-    2^53. One of decimals has four more digits than its values, rounded half up once: the quotient
-    is taken apart into its integer, which is exact, and the rest, whose digits are then enough.
+    """The average as Spark computes it. For integers it is a quotient of doubles, which is exact
+    below 2^53. For decimals it has four more digits than the values, rounded half up once: the
+    quotient is split into its integer part, which is exact, and the rest, which then has enough
+    digits.
     """
     number, value = f"c{average.number}", f"s{average.number}"
     if not average.decimal:

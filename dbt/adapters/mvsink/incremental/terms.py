@@ -1,12 +1,12 @@
 """Changes of blocks of joins and filters: one term for each position that changed.
 
-The positions of a block are its leaves in the order of the text, then its conjuncts with
-`mv_now()` or subqueries. The term of a position reads those before it *old* and those after it
-*new*: the terms add up to new less old, whatever else changed. A leaf whose rows pass through joins
-one by one gives a *linear* term, the block over its change. One whose rows decide whether others
-are kept or filled with NULLs (the right side of a left, semi or anti join, the left side of a right
-join) gives a *scoped* pair: new less old, over the preserved rows that match its change; below a
-full join, over those rows of both sides that have the keys of its change.
+The positions of a block are its leaves in the order of the text, then its conjuncts with `mv_now()`
+or subqueries. The term of a position reads the positions before it *old* and those after it *new*,
+so the terms add up to new less old, whatever else changed. A leaf whose rows pass through joins one
+by one gives a *linear* term, the block over its change. A leaf whose rows decide whether others are
+kept or filled with NULLs (the right side of a left, semi or anti join, the left side of a right
+join) gives a *scoped* pair: new less old, over the preserved rows that match its change. Below a
+full join, the pair is over the rows of both sides that have the keys of its change.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NULL_ONLY_BY_COLUMNS = (
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of blocks without what is behind WHERE."""
+    """The terms of blocks, without the clauses after WHERE."""
 
     writer: Writer
     names: Names
@@ -69,7 +69,9 @@ class Terms:
         return self.writer.select(block, lambda leaf: Side.NEW, NONE, [*self.conjuncts(block), NOTHING], {})
 
     def conjuncts(self, block: Block) -> list[str]:
-        """The WHERE of the terms of leaves: all conjuncts come after them, so they are new."""
+        """The WHERE of the terms of leaves. All conjuncts come after the leaves, so they are
+        new.
+        """
         return [self.writer.cut(conjunct, Side.NEW) for conjunct in block.where]
 
     def _of_leaf(self, block: Block, leaf: Leaf) -> Iterator[str]:
@@ -95,8 +97,8 @@ class Terms:
             yield [*(("anti", before) for before in witnesses[:number]), ("semi", witness)]
 
     def _merged(self, join: Join) -> str:
-        """NATURAL as USING, because Spark has no natural semi join. Without a shared name every row
-        matches.
+        """A NATURAL join written with USING, because Spark has no natural semi join. Without a
+        shared name every row matches.
         """
         left, right = (
             [name for leaf in visible_leaves(side) for name in self.names.of_leaf(leaf)]
@@ -106,7 +108,9 @@ class Terms:
         return f" using ({sql.columns(shared)})" if shared else " on 1 = 1"
 
     def _of_full_join(self, block: Block, join: Join, leaf: Leaf) -> Scope:
-        """The rows of both sides whose keys are those of what may differ on the leaf's side."""
+        """The scope of a full join: the rows of both sides with the keys of what may differ on the
+        leaf's side.
+        """
         keys, in_left = full_keys(join, block, self.names), leaf in leaves(join.left)
         names = key_names(len(keys))
         listed = ", ".join(f"{sides[not in_left]} as {name}" for sides, name in zip(keys, names, strict=True))
@@ -134,8 +138,8 @@ class Terms:
         ]
 
     def _of_time(self, block: Block, conjunct: Fragment) -> Iterator[str]:
-        """Rows that enter and rows that leave because time passes, or because of what a subquery
-        reads; the leaves are all old.
+        """The rows that enter and leave because time passes, or because what a subquery reads has
+        changed; the leaves are all old.
         """
         at = block.where.index(conjunct)
         now, before = (self.writer.cut(conjunct, side) for side in (Side.NEW, Side.OLD))
@@ -151,9 +155,9 @@ class Terms:
             yield self.writer.select(block, lambda leaf: Side.OLD, diff, [*others, holds, negated], {})
 
     def _is_among(self, block: Block, conjunct: Fragment, side: Side) -> str | None:
-        """Where the conjunct is `x not in (q)`, that it is not true: Spark compares by a hash table
-        where IN is not negated, and else every row with every other. None if ``q`` may name columns
-        of the block.
+        """For a conjunct `x not in (q)`, the condition that it is not true, written without NOT IN:
+        Spark uses a hash table for IN, but for a negated IN compares every row with every other.
+        None for another conjunct, or if ``q`` may name columns of the block.
         """
         node = self.names.nodes[conjunct].unnest()
         among = node.this if isinstance(node, exp.Not) else None
@@ -173,8 +177,8 @@ class Terms:
         )
 
     def _of_values(self, block: Block) -> Iterator[str]:
-        """What subqueries in the select list read changed: all rows as they are shown now, less as
-        they were; leaves and conjuncts are all old.
+        """The term for a change in what subqueries of the select list read: all rows as they are
+        shown now, less as they were shown. Leaves and conjuncts are all old.
         """
         conditions = [self.writer.cut(each, Side.OLD) for each in block.where]
         for side, diff in ((Side.NEW, PLUS), (Side.OLD, MINUS)):
@@ -182,7 +186,9 @@ class Terms:
 
 
 def telescope(source: Source, position: Leaf, side: Side) -> Reading:
-    """Leaves before the position are old, those after it new; it is read as ``side``."""
+    """Reads leaves before the position old, those after it new, and the position itself as
+    ``side``.
+    """
     order = {leaf: number for number, leaf in enumerate(leaves(source))}
 
     def reading(leaf: Leaf) -> Side:
@@ -194,12 +200,12 @@ def telescope(source: Source, position: Leaf, side: Side) -> Reading:
 
 
 def padded(join: Join) -> Source:
-    """The side of the join whose rows decide what becomes of the other's."""
+    """The side of the join whose rows decide what happens to the other side's rows."""
     return join.left if join.kind == "right" else join.right
 
 
 def deciding(block: Block, leaf: Leaf) -> Iterator[Join]:
-    """The joins in which the leaf's rows decide what becomes of the other side's."""
+    """The joins in which the leaf's rows decide what happens to the other side's rows."""
     kinds = ("left", "right", "semi", "anti")
     return (join for join in joins(block.source) if join.kind in kinds and decides(join, leaf))
 
@@ -210,12 +216,12 @@ def nullable(block: Block, leaf: Leaf) -> bool:
 
 
 def decides(join: Join, leaf: Leaf) -> bool:
-    """Whether it is one of them."""
+    """Whether ``join`` is one of them."""
     return leaf in leaves(padded(join))
 
 
 def scoping(source: Source, leaf: Leaf) -> Join | None:
-    """The outermost join in ``source`` that the leaf's rows do not pass one by one."""
+    """The outermost join in ``source`` that the leaf's rows do not pass through one by one."""
     if isinstance(source, Nest):
         return scoping(source.inner, leaf)
     if not isinstance(source, Join):
@@ -231,8 +237,8 @@ def scoping(source: Source, leaf: Leaf) -> Join | None:
 def full_keys(join: Join, block: Block, names: Names) -> list[tuple[str, str]]:
     """For each equality of a full join, the texts of its left and its right column.
 
-    A row joins with rows of the same keys only. Equality between types has no keys: '1' = 1 and
-    1 = '01'. Raises `Refused`.
+    A row joins only with rows that have the same keys. An equality between two types gives no keys:
+    '1' = 1 and 1 = '01', but '1' <> '01'. Raises `Refused`.
     """
     keys = []
     for one, other in _compared(join, block, names):
@@ -275,7 +281,7 @@ def _text(column: Column) -> str:
 
 
 def _null_only_by_columns(node: exp.Expr) -> bool:
-    """Whether the conjunct, being true at one time, cannot be NULL at another."""
+    """Whether the conjunct, if it is true at one time, cannot be NULL at another."""
     while isinstance(node, exp.Paren):
         node = node.this
     return isinstance(node, _COMPARISONS) and all(
@@ -286,7 +292,7 @@ def _null_only_by_columns(node: exp.Expr) -> bool:
 
 
 def _before_not_in(text: str, conjunct: Fragment, subquery: Subquery) -> Fragment | None:
-    """What is on the left of NOT IN; None if the conjunct is written in another way."""
+    """The left side of NOT IN; None if the conjunct has another form."""
     before = [word for word in words(text) if conjunct.start <= word.start < subquery.start]
     written = [word.upper for word in before[-3:]] == ["NOT", "IN", "("] and len(before) > 3
     return Fragment(conjunct.start, before[-4].end) if written else None

@@ -1,4 +1,4 @@
-"""The first rows by an order as a window's: an equal query whose changes are known.
+"""ORDER BY with LIMIT as a window: an equivalent query whose changes can be derived.
 
     select k, v from t where p order by v desc, k limit 3 offset 1
 
@@ -7,10 +7,10 @@ has the rows of
     select * except (u_0) from (select *, row_number() over (order by v desc, k) as u_0
     from (select k, v from t where p) as u_0q) as u_0w where u_0 <= 4 and u_0 > 1
 
-because Spark sorts by ORDER BY as by that of a window, and takes the first rows below the window
-(its plan has TakeOrderedAndProject), not all of them in one partition. The order may name columns
-of the result: by their names, by their numbers, or as the qualified columns that they show. A LIMIT
-without an order, or behind another order, stays: which rows it takes is not known.
+because Spark sorts by ORDER BY as a window does. It takes the first rows below the window (its plan
+has TakeOrderedAndProject), so it does not bring all rows into one partition. The order may name
+columns of the result: by their names, by their numbers, or as the qualified columns that they show.
+A LIMIT without an order, or with another order, stays: which rows it takes is not known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _BEHIND = re.compile(
 
 
 def top_rows(text: str, tree: Query, names: Names) -> list[Rewriting]:
-    """The queries with a LIMIT that can become windows. Each may be applied alone, or all."""
+    """The rewritings of queries with a LIMIT that can become windows; one, some or all may be
+    applied.
+    """
     stem = new_alias(Tokens(text), names)
     limited = [query for query in every_query(tree) if query.limited is not None]
     every = (_rewriting(text, query, names, f"{stem}{at}") for at, query in enumerate(limited))
@@ -64,7 +66,7 @@ def _kept(alias: str, limit: int, offset: int) -> str:
 
 
 def _order(query: Query, names: Names, order: str) -> Iterator[str | None]:
-    """The entries of ORDER BY over the columns of the result; None for one that names others."""
+    """The entries of ORDER BY over the columns of the result; None if one names other columns."""
     columns = names.of_query(query)
     body = query.body
     shown = {tree: name for name, tree in outputs(body, names)} if isinstance(body, Block) else {}

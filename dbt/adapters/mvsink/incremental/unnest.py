@@ -1,20 +1,20 @@
-"""Subqueries in WHERE as joins: an equal query whose changes cost less.
+"""Subqueries in WHERE as joins: an equivalent query whose changes cost less.
 
-What changes because of a subquery is otherwise known only by evaluating its conjunct for every row,
-as it is and as it was. A semi or anti join has a rule of its own: only those rows can differ that
-match what changed on its right side, and keys restrict what is read.
+Otherwise the effect of a subquery's change is known only by evaluating its conjunct for every row,
+as it is and as it was. A semi or anti join has a rule of its own: only rows that match what changed
+on its right side can differ, and keys restrict what is read.
 
-| conjunct, of rows of t | join behind FROM |
+| conjunct over rows of t | join that replaces it |
 |---|---|
 | `exists (.. from s where p and x = t.y)` | semi join with `x` of s where p, on `x = t.y` |
-| `not exists (..)` | anti join, the same |
+| `not exists (..)` | the same with an anti join |
 | `t.y in (select x from s where p)` | semi join with `x` of s where p, on `t.y = x` |
 | `t.z > (select avg(v) from s where x = t.y)` | semi join with the groups by x, on both |
 
-The last one holds if the value is NULL over no rows, which a comparison does not let through. What
-is not certain to be equal stays as it is: NOT IN, a subquery below OR, one without a column of the
-block around it, values of which the comparison would convert the type, and `mv_now()` outside the
-conjuncts of a subquery's own columns: in ON it has no rule.
+The last rewriting holds only if the value is NULL over no rows, because a comparison with NULL
+drops the row. A subquery that may not be equivalent to a join stays as it is: NOT IN, a subquery
+below OR, one without a column of the block around it, a comparison that would convert types, and
+`mv_now()` in a conjunct that would move into ON, where it has no rule.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def brought(alias: str) -> bool:
 
 
 def unnested(text: str, tree: Query, names: Names) -> list[Rewriting]:
-    """The conjuncts that can become joins, those inside others left out. Each may be applied alone,
-    or all; the names that they bring are new to the text and to what it reads.
+    """The rewritings of conjuncts that can become joins, without conjuncts inside others. One, some
+    or all may be applied. The names that they bring occur neither in the text nor in what it reads.
     """
     tokens = Tokens(text)
     stem = new_alias(tokens, names)
@@ -69,8 +69,8 @@ def _around(one: Rewriting, other: Rewriting) -> bool:
 
 @dataclass(frozen=True)
 class _Condition:
-    """A conjunct of a subquery that names columns of the block around it. ``text``: over the
-    subquery's columns by their new names. ``equal``: they are equal to something outside.
+    """A conjunct of a subquery that names columns of the block around it. ``text`` has the
+    subquery's columns under their new names; ``equal`` are those that must equal something outside.
     """
 
     text: str
@@ -79,7 +79,7 @@ class _Condition:
 
 @dataclass
 class _Joining:
-    """Makes one conjunct of ``block`` a join with a relation called ``alias``."""
+    """Turns one conjunct of ``block`` into a join with a relation called ``alias``."""
 
     tokens: Tokens
     names: Names
@@ -119,7 +119,9 @@ class _Joining:
         return Rewriting(self.conjunct.start, self.conjunct.end, tuple(edits))
 
     def _binds_otherwise(self) -> bool:
-        """Whether a comma, which binds less than a join, cannot be one."""
+        """Whether FROM has a comma, which binds less tightly than a join, that cannot become a
+        cross join.
+        """
         every = list(joins(self.block.source))
         other = any(each.kind in ("right", "full") or each.using or each.natural for each in every)
         return other and any(each.kind == "comma" for each in every)
@@ -133,7 +135,7 @@ class _Joining:
         return self._relation(inner, own), _all(conditions)
 
     def _in(self, subquery: Subquery, value: exp.Expr) -> tuple[str, str] | None:
-        """The value and what it is compared with are columns of one type."""
+        """IN, if the value and the column that it is compared with have one type."""
         body = subquery.query.body
         item = body.items[0] if isinstance(body, Block) and len(body.items) == 1 else None
         if not isinstance(body, Block) or item is None or item.star is not None:
@@ -155,13 +157,13 @@ class _Joining:
         return self._relation(inner, own), f"{equal} and {_all(conditions)}"
 
     def _text_before_in(self, subquery: Subquery) -> str:
-        """The value on the left of IN, a column."""
+        """The text of the value on the left of IN, which must be a column."""
         before = [word for word in self.tokens.words if self.conjunct.start <= word.start < subquery.start]
         named = [word for word in before if (word.is_name and word.upper != "IN") or word.text == "."]
         return self.text[named[0].start : named[-1].end]
 
     def _scalar(self, subquery: Subquery, node: exp.Expr) -> tuple[str, str] | None:
-        """One value for the equal columns, NULL if there are no rows."""
+        """A scalar subquery: one value for the equal columns, NULL if there are no rows."""
         body = subquery.query.body
         if (
             not isinstance(body, Block)
@@ -199,7 +201,9 @@ class _Joining:
         return relation, f"{_all(conditions)} and {comparison}"
 
     def _keyed(self, inner: Block, part: Fragment) -> bool:
-        """Whether the conjunct compares a column of ``inner`` and one outside of the same type."""
+        """Whether the conjunct equates a column of ``inner`` with an outside column of the same
+        type.
+        """
         node = self.names.nodes[part].unnest()
         sides = [side.unnest() for side in (node.this, node.expression)]
         ours = [side for side in sides if isinstance(side, exp.Column) and self._own(inner, side)]
@@ -207,7 +211,7 @@ class _Joining:
         return len(ours) == 1 and self._same_type(others[0], inner, ours[0])
 
     def _plain(self, query: Query) -> Block | None:
-        """The query's block, if its rows are those of its source, whatever they show."""
+        """The query's block, if it has one row for each row of its source."""
         body = query.body
         if not isinstance(body, Block) or query.ctes or query.limited is not None or body.source is None:
             return None
@@ -220,7 +224,7 @@ class _Joining:
         return None if any(word.text.lower() in GENERATORS for word in listed) else body
 
     def _parts(self, inner: Block) -> tuple[list[Fragment], list[_Condition]] | None:
-        """The conjuncts of ``inner`` that name its own columns alone, and the others; None if it is
+        """The conjuncts of ``inner`` that name only its own columns, and the others; None if it is
         not certain whose columns are named.
         """
         if inner.source is None:
@@ -244,7 +248,7 @@ class _Joining:
         return own, conditions
 
     def _condition(self, inner: Block, part: Fragment, ours: Sequence[exp.Column]) -> _Condition | None:
-        """``ours``: the columns of ``inner`` in it."""
+        """The conjunct as a condition of the join. ``ours`` are the columns of ``inner`` in it."""
         wanted = {_path(column) for column in ours}
         edits: list[Edit] = []
         inside = [word for word in self.tokens.words if part.has(word.start)]
@@ -266,7 +270,7 @@ class _Joining:
         return any(part.has(start) for start, _ in self.marks)
 
     def _equal(self, inner: Block, part: Fragment) -> bool:
-        """Whether the conjunct is that a value of ``inner`` is equal to one outside."""
+        """Whether the conjunct says that a value of ``inner`` equals one outside."""
         node = self.names.nodes[part].unnest()
         if not isinstance(node, exp.EQ):
             return False
@@ -275,9 +279,9 @@ class _Joining:
         return whose in ([{True}, {False}], [{False}, {True}])
 
     def _cut(self, start: int, end: int, edits: Iterable[Edit] = ()) -> str:
-        """That text with ``edits``, and with the comments behind it: they mark `mv_now()`. In one
-        line unless that would change what it means; without `--` comments, which would take what
-        follows in.
+        """That text with ``edits`` and the comments right after it, which mark `mv_now()`. It is on
+        one line unless that would change its meaning, and without `--` comments, which would
+        swallow what follows.
         """
         stream = self.tokens.words
         until = min((word.start for word in stream if word.start >= end), default=len(self.text))
@@ -289,11 +293,13 @@ class _Joining:
         return cut if lines else " ".join(cut.splitlines()).strip()
 
     def _column(self, text: str) -> str:
-        """The name, with its alias, of what is ``text`` inside the relation."""
+        """The qualified name of the column that is ``text`` inside the relation."""
         return f"{self.alias}.{self.columns.setdefault(text, f'{self.alias}_{len(self.columns)}')}"
 
     def _relation(self, inner: Block, own: Sequence[Fragment], grouped: str = "") -> str:
-        """The rows of ``inner`` for which the conjuncts ``own`` hold, or groups of them."""
+        """The relation to join with: the rows of ``inner`` for which the conjuncts ``own`` hold, or
+        groups of them.
+        """
         assert inner.source is not None
         listed = ", ".join(f"{text} as {name}" for text, name in self.columns.items()) or "1"
         end = inner.laterals[-1].end if inner.laterals else inner.source.end
@@ -311,7 +317,9 @@ class _Joining:
         return not hidden and len(owners_of(self.block, self.names, column)) == 1
 
     def _same_type(self, value: exp.Expr, inner: Block, shown: exp.Expr) -> bool:
-        """Whether ``value``, a column outside, and ``shown`` inside compare as they are."""
+        """Whether ``value``, a column outside, and ``shown`` inside can be compared without a
+        conversion.
+        """
         if not isinstance(value.unnest(), exp.Column):
             return False
         one, other = type_of(self.block, self.names, value), type_of(inner, self.names, shown)

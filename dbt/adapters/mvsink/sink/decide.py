@@ -19,7 +19,7 @@ while the changes are staged. Then the `Bounds` of the decision have the last wo
 | otherwise | nothing: it computes from the changes |
 
 A run *insists* on the changes if the policy is `incremental: always`, or if it verifies: a
-verification must tell the change from what was wrong before.
+verification has to separate the change from what was wrong before.
 """
 
 from __future__ import annotations
