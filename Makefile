@@ -59,7 +59,7 @@ rough: $(VENV)/java-classes.jsa
 # Not in CI: before a release, and when rules, macros or the adapter's methods change.
 seldom: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(SELDOM)
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m seldom $(addprefix --ignore=,$(SELDOM)) tests/functional tests/property tests/fault
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m seldom $(addprefix --ignore=,$(SELDOM)) tests/functional tests/property tests/fault tests/unit
 
 # What takes hours, not in CI: it can be stopped, and the same command goes on where it was. One thing:
 # make long LONG=generated SEED=2 COUNT=1000

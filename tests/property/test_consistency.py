@@ -35,7 +35,7 @@ from dbt.adapters.mvsink.sink.round import Written
 from tests.support.engines import NoEngine
 
 T0 = 1_800_000_000_000
-INTERLEAVINGS = int(os.environ.get("MVSINK_INTERLEAVINGS", "40"))
+INTERLEAVINGS = int(os.environ.get("MVSINK_INTERLEAVINGS", "24"))
 FULL_REFRESHES = 12
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 READS = {"base": (), "by_key": ("base",), "total": ("base",), "both": ("by_key", "total")}

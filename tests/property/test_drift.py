@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.sink import Incremental, Outcome, Suspended
 from tests.property.test_increments import World, unlimited  # noqa: F401
+from tests.support.seldom import often
 
 MONTH = 100_000  # ms
 QUERIES = (
@@ -43,7 +44,7 @@ class Drifting(World):
         return self.refresh(verify=True)
 
 
-@pytest.fixture(params=QUERIES)
+@pytest.fixture(params=often(QUERIES, QUERIES[0], QUERIES[2]))
 def model(request, tmp_path, unlimited, monkeypatch) -> Drifting:  # noqa: F811
     monkeypatch.setattr("dbt.adapters.mvsink.limits.DRIFTS_AGAIN", MONTH)
     monkeypatch.setattr("dbt.adapters.mvsink.sink.decide._in_vain", lambda _: None)

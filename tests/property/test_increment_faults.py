@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.sink import Outcome
 from dbt.adapters.mvsink.sink.staged import StagedKeys
 from tests.property.test_increments import QUERIES, World, unlimited  # noqa: F401
 from tests.support.known_inputs import KnownInputs
+from tests.support.seldom import often
 from tests.support.session_engine import open_shard
 
 CHOSEN = (QUERIES[1], QUERIES[5], QUERIES[8])
@@ -99,12 +100,13 @@ def counted(world: World) -> int:
         return sum(commit.note.rows_inserted + commit.note.rows_deleted for commit in handle.history())
 
 
-@pytest.mark.parametrize("never", [False, True], ids=["incremental", "full"])
+KILLED = [*itertools.product(CHOSEN, POINTS), *((query, STAGED) for query in CHOSEN[1:])]
+
+
 @pytest.mark.parametrize(
-    ("world", "point"),
-    [*itertools.product(CHOSEN, POINTS), *((query, STAGED) for query in CHOSEN[1:])],
-    indirect=["world"],
+    "never", [False, pytest.param(True, marks=pytest.mark.seldom)], ids=["incremental", "full"]
 )
+@pytest.mark.parametrize(("world", "point"), KILLED, indirect=["world"])
 def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(world, point, never):
     with killed(point):
         world.ran()
@@ -118,7 +120,7 @@ def test_a_run_after_one_that_was_killed_holds_what_the_query_gives(world, point
 
 
 @pytest.mark.parametrize("ways", [(False, False), (False, True), (True, False)], ids=str)
-@pytest.mark.parametrize("world", CHOSEN, indirect=True)
+@pytest.mark.parametrize("world", often(CHOSEN, *CHOSEN[1:]), indirect=True)
 def test_of_two_runs_that_race_one_counts_the_change(world, ways):
     """``ways``: whether the first and the second evaluate the query. The second commits while the
     first has its correction staged.

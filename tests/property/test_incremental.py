@@ -1,7 +1,7 @@
 """The query of a change, against evaluating the model before and after, over random databases,
 changes and queries.
 
-``MVSINK_INCREMENTAL_CASES=20000`` runs more than the 250 cases of a CI run.
+``MVSINK_INCREMENTAL_CASES=20000`` runs more than the 90 queries of a CI run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.incremental_database import Database, Row
 from tests.support.incremental_narrowed import narrowed, restricted
 from tests.support.incremental_queries import Queries, tables
 
-CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "150"))
+CASES = int(os.environ.get("MVSINK_INCREMENTAL_CASES", "90"))
 FOCUS = (
     "", "left join", "right join", "left anti join", "left semi join", "clock", "union", "group", "window", "distinct", "full join", "subquery",
     "set",
@@ -141,8 +141,8 @@ def test_rows_that_join_with_no_change_do_not_matter_to_sums_that_are_added():
 
 def test_the_random_queries_are_not_refused_and_do_change():
     changes = 0
-    for seed in range(100):
+    for seed in range(50):
         database, query, clock = case(seed)
         assert isinstance(database.plan(query, clock), Plan)
         changes += bool(database.difference(query, clock))
-    assert changes > 40
+    assert changes > 20

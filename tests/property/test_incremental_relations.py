@@ -18,8 +18,9 @@ from dbt.adapters.mvsink.user_sql.algebra import Query
 from tests.property.test_incremental import case, without_optimizer
 from tests.support.incremental_database import Database, Row
 from tests.support.incremental_queries import Queries, tables
+from tests.support.seldom import often
 
-SEEDS = range(20)
+SEEDS = often(range(20), *range(10))
 LARGEST = 4_000  # characters
 
 

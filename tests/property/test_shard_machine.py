@@ -36,7 +36,7 @@ from tests.support.shards import SCHEMA, at, evolve, live, rows, staged, updates
 from tests.support.storage_faults import FaultyStorage, random_faults
 
 STEPS = itertools.count()
-EXAMPLES = int(os.environ.get("MVSINK_MACHINES", "40"))  # of 50 steps each
+EXAMPLES = int(os.environ.get("MVSINK_MACHINES", "25"))  # of 50 steps each
 HANDLES = 3
 rows_of = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from([-2, -1, 0, 1, 1, 3])), max_size=4
@@ -235,7 +235,7 @@ def test_in_memory_with_faults():
 
 
 def test_on_delta_with_faults():
-    run(DeltaShardMachine, 12, 40)
+    run(DeltaShardMachine, 8, 40)
 
 
 def test_most_of_the_steps_were_taken():

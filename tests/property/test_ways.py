@@ -26,7 +26,7 @@ from tests.support.duck_engine import DuckEngine
 from tests.support.seldom import often
 from tests.support.session_engine import Model, open_shard
 
-HISTORIES, RUNS = 4, 14
+HISTORIES, RUNS = 3, 14
 WAYS = ("whole rows", "buckets", "hashes", "once", "once", "once")
 RETAINED = 4_000  # ms; runs are 1,000 apart
 X, Y, Z = (
