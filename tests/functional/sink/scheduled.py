@@ -46,11 +46,13 @@ class Scheduled:
     def shown(self):
         return sorted(x for (x,) in self.model.rows())
 
-    def computed_through(self):
+    def history(self):
         with ShardClient().open_reader(self.model.uri) as reader:
-            return next(
-                c.note.computed_through for c in reversed(reader.history()) if c.upper == reader.state().upper
-            )
+            return reader.history()
+
+    def computed_through(self):
+        upper = self.state().upper
+        return next(c.note.computed_through for c in reversed(self.history()) if c.upper == upper)
 
     def assert_state(self, upper, *, readable=True):
         """The upper; and the shard can be read at its newest time exactly if it has contents."""

@@ -211,6 +211,17 @@ def test_a_full_refresh_writes_at_the_runs_time_also_where_the_view_was_final(sc
     assert mv.shown() == ["c"] and mv.state().creation == at("11:50") and mv.state().generation == 2
 
 
+def test_each_commit_of_contents_says_how_they_were_computed(scheduled):
+    """A new generation as a first load does: `max_change: auto` learns from neither."""
+    mv = scheduled(HOURLY)
+    mv.run("09:00", "a")
+    mv.run("10:10", "b")
+    mv.run("10:20", "c", full_refresh=True)
+    mv.run("11:10", query="select 'd' as y")
+    notes = [commit.note for commit in mv.history()]
+    assert [note.mode for note in notes if note.rows_inserted] == ["loaded", "evaluated", "loaded", "loaded"]
+
+
 def test_a_changed_definition_makes_a_new_generation_as_of_the_run(scheduled):
     mv = scheduled(UNALIGNED)
     mv.run("10:00", "a")

@@ -54,6 +54,15 @@ RULES = {
         "  windows by k from a: partitions that a change touches",
     ],
     "select k, rank() over (order by v) r from db.a": ["windows by nothing from a: all rows: its windows share no key"],
+    "select k, sum(v) n from db.a group by k order by n desc limit 3": [
+        "limit: all rows: a change moves others among the first",
+        f"  group by k from a: {GROUPS}",
+    ],
+    "select k from (select k, v from b join db.a using (k)\norder by v, k limit 3 offset 1) q where k > 0": [
+        "select from q: rows that changed",
+        "  limit: all rows: a change moves others among the first",
+        "    select from b join a: rows that changed",
+    ],
     "with x as (select distinct k from db.a) select k from x union select y.k from x join x y on x.k = y.k": [
         "union: rows that a change touches",
         "  select from x: rows that changed",
@@ -84,6 +93,14 @@ REMARKS = {
     ],
     "with x as (\nselect k, w, ts,\n row_number() over (partition by k order by w) r from b join c using (k)) select * from x": [
         "line 3: row_number() may give rows that tie other values when it is evaluated again; a unique ORDER BY does not"
+    ],
+    "select k, v from db.a\norder by k\nlimit 3": [
+        "line 2: LIMIT may take other rows that tie when it is evaluated again; a unique ORDER BY does not"
+    ],
+    "select k, v from db.a order by k, v limit 3": [],
+    "select k, v, row_number() over (order by k) u_0 from db.a order by k limit 3": [
+        "line 1: LIMIT may take other rows that tie when it is evaluated again; a unique ORDER BY does not",
+        "line 1: row_number() may give rows that tie other values when it is evaluated again; a unique ORDER BY does not",
     ],
     "select k, first(s) f, collect_list(s) l from db.a group by k": [
         "line 1: first() may give another value when it is evaluated again; min_by() with a unique column does not",

@@ -12,6 +12,7 @@ from dbt.adapters.mvsink.incremental.keys import KeyKind, group_keys, keys_of, k
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.incremental.sums import Sums, sums_of
 from dbt.adapters.mvsink.incremental.terms import deciding
+from dbt.adapters.mvsink.incremental.top_rows import limit_of
 from dbt.adapters.mvsink.incremental.unnest import brought
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
@@ -60,7 +61,10 @@ def remarks(analysed: Analysed) -> tuple[str, ...]:
 
 
 def _remark(text: str, call: Call) -> str:
-    line = text.count("\n", 0, call.start) + 1
+    limit = limit_of(text, call)
+    line = text.count("\n", 0, call.start if limit is None else limit) + 1
+    if limit is not None:
+        return f"line {line}: LIMIT may take other rows that tie when it is evaluated again; a unique ORDER BY does not"
     if call.name in SUMS:
         what = "may differ in its last digits when it is evaluated again; sums of decimals do not"
     elif call.window is not None:
@@ -85,9 +89,20 @@ class _Describing:
             yield Rule(depth, f"{body.operator.lower()}{every}", rule)
             yield from self.query(body.left, depth + 1)
             yield from self.query(body.right, depth + 1)
+        elif (limited := self._limited(body)) is not None:
+            yield Rule(depth, "limit", f"{ALL}: a change moves others among the first")
+            yield from self.query(limited, depth + 1)
         else:
             yield Rule(depth, self._part(body), "; ".join(self._rules(query, body)))
             yield from self._below(body, depth + 1)
+
+    def _limited(self, block: Block) -> Query | None:
+        """The query of which the block has the first rows, if it stands for a LIMIT."""
+        numbered = core(block.source.query)[1] if isinstance(block.source, Derived) else None
+        if not isinstance(numbered, Block) or not isinstance(numbered.source, Derived):
+            return None
+        limits = (limit_of(self.analysed.text, call) for call in numbered.calls)
+        return None if all(limit is None for limit in limits) else numbered.source.query
 
     def _below(self, block: Block, depth: int) -> Iterator[Rule]:
         for leaf in leaves(block.source):

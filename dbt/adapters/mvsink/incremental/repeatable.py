@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.incremental.keys import (
 )
 from dbt.adapters.mvsink.incremental.lineage import Exact, exact_argument
 from dbt.adapters.mvsink.incremental.name_resolution import Names
+from dbt.adapters.mvsink.incremental.top_rows import limit_of
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Call,
@@ -219,7 +220,10 @@ class Repeatable:
     def _calls(self, block: Block, part: Fragment) -> Iterator[Cause | None]:
         for call in block.calls:
             if part.has(call) and not self._call(block, call):
-                yield Cause(f"{call.name}()", call.start)
+                limit = limit_of(self.text, call)
+                yield (
+                    Cause(f"{call.name}()", call.start) if limit is None else Cause("LIMIT over ties", limit)
+                )
 
     def _call(self, block: Block, call: Call) -> bool:
         """Whether the call gives the same value when it is evaluated again."""

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.compose import Rewriting, new_alias
 from dbt.adapters.mvsink.incremental.keys import canonical, merges, outputs
 from dbt.adapters.mvsink.incremental.name_resolution import Names
-from dbt.adapters.mvsink.user_sql.algebra import Block, Query, every_query
+from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Query, every_query
 from dbt.adapters.mvsink.user_sql.comments import blanked
 from dbt.adapters.mvsink.user_sql.tokens import Tokens
 from dbt.adapters.mvsink.user_sql.words import parsed
@@ -33,6 +33,7 @@ _BEHIND = re.compile(
     r"order\s+by\s+(?P<order>.*?)\s+limit\s+(?P<limit>\d+)(?:\s+offset\s+(?P<offset>\d+))?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_NUMBERED = re.compile(r"row_number\(\) over \(order by .*? as (u_+\d+) from \(")
 
 
 def top_rows(text: str, tree: Query, names: Names) -> list[Rewriting]:
@@ -59,6 +60,15 @@ def _rewriting(text: str, query: Query, names: Names, alias: str) -> Rewriting |
     before = f"select * except ({alias}) from (select *, row_number() over (order by {by}) as {alias} from ("
     after = f") as {alias}q) as {alias}w where {kept}" + "\n" * text.count("\n", end, query.end)
     return Rewriting(query.start, query.end, ((start, start, before), (end, query.end, after)))
+
+
+def limit_of(text: str, call: Call) -> int | None:
+    """Where the ORDER BY with the LIMIT stood that the window of ``call`` stands for; None if the
+    user wrote the call.
+    """
+    made = _NUMBERED.match(text, call.start)
+    end = text.find(f") as {made[1]}q) as {made[1]}w where", call.start) if made else -1
+    return None if end < 0 else end
 
 
 def _kept(alias: str, limit: int, offset: int) -> str:

@@ -156,7 +156,7 @@ class Driver:
         """Commit what was written, then do the maintenance that is due. False if another commit
         came first.
         """
-        note = replace(note_of(self.request, self.watch, written, plan.time), mode=written.mode)
+        note = note_of(self.request, self.watch, written, plan.time)
         if written.incremental and written.compared and note.seconds is not None:
             unverified = note.seconds - self.watch.seconds.get("verify", 0.0)  # as the next run will take
             note = replace(note, seconds=round(unverified, 3))
@@ -243,7 +243,7 @@ class Driver:
         written, progress = Written(None, Counts()), None
         if plan.time is not None:
             at = self._begun(state, plan, vacant(state, self.handle.uri, columns), description)
-            written = self.gating.audited(at, self.write.first_load(at))
+            written = replace(self.gating.audited(at, self.write.first_load(at)), loaded=True)
             progress = progress_of(self.request, state, written, plan.time)
         batches = [] if written.batch is None else [written.batch]
         try:

@@ -220,6 +220,7 @@ def note_of(
         seconds=round(sum(watch.seconds.values()), 3),
         definition=request.definition,
         read=ReadPoints() if time is None else request.references.points(time),
+        mode="" if time is None else written.mode,
         way=written.way,
         share=written.share,
         why=written.full.why.code,
