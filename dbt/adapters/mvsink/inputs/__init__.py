@@ -11,21 +11,21 @@ A shard has times of its own. For a task, any other input is *bound* first: its 
 time in a companion shard, by one compare-and-append, so that every replica and every later run sees
 the same times. From then on all inputs are alike.
 
-A view reads its inputs without binding them. It records a `Position` of each, and if that is
-another one in the next run, `InputSides` are the input's rows then and now, and the change between
+A view reads its inputs without binding them. It records a `Position` of each. If the position has
+changed in the next run, `InputSides` have the input's rows then and now, and the change between
 them.
 
 - `registry`: the formats of tables, each a class, by provider
-- `protocol`: `Input`; `Table`, which becomes one by being bound; `Format`, which opens tables and
-  finds their positions; what a format with versions implements
+- `protocol`: `Input`; `Table`, which binding turns into an `Input`; `Format`, which opens tables
+  and finds their positions; what a format with versions implements
 - `shard`, `mapped`: a shard as an input; a query over an input as an input
 - `version_binding`, `file_binding`: binding to times, with a companion shard
 - `delta_log`, `file_tables`, `parquet_sql`: reading logs, listings and files
 - `delta_format`, `iceberg`: the formats with versions
-- `reads`: what a query reads; `described`: what the catalog and the session say of it
+- `reads`: what a query reads; `described`: what the catalog and the session say about it
 - `reference`: the time of a shard, and the version of a table, that a run reads
 - `position`: where inputs stand; `probes`: whether they have changed, for a watch
-- `query_inputs`, `shard_changes`: what changed in them, for a view
+- `query_inputs`, `shard_changes`: what changed in inputs, for a view
 
 Invariants:
 
@@ -35,7 +35,7 @@ Invariants:
   bounds; nothing is skipped.
 - A task's cost is that of the changes: files that cannot contain a change are not opened.
 
-The layer produces SQL text and reads logs, file lists and footers; data pass through the engine
+The layer produces SQL text and reads logs, file lists and footers; rows pass through the engine
 only.
 """
 

@@ -1,6 +1,6 @@
 """Delta tables as a `VersionedFormat`: `delta_log` reads their logs, Spark shows their history.
 
-A version's time is what DESCRIBE HISTORY says, as time travel takes it.
+A version's time is the one that DESCRIBE HISTORY shows and time travel uses.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _history(engine: Engine, name: str, limit: int | None) -> list[tuple[int, in
 
 
 def _gone(name: str, version: int, options: TableOptions) -> str:
-    """Why the old ``version`` cannot be read, as a clause; empty if it can."""
+    """Why the old ``version`` cannot be read, as a clause; empty if it can be."""
     if reason := unreadable(options.engine, name, version):
         return reason
     try:
@@ -157,7 +157,7 @@ def _gone(name: str, version: int, options: TableOptions) -> str:
 
 
 def _missing_file(engine: Engine, name: str, version: int) -> str:
-    """The same from Spark, which opens each file."""
+    """The same, found by Spark, which opens each file."""
     if session_settings(engine).get("spark.sql.files.ignoreMissingFiles") == "true":
         return f"whether files of its version {version} are gone is not known"
     try:
@@ -169,7 +169,7 @@ def _missing_file(engine: Engine, name: str, version: int) -> str:
 
 
 def _ms(at: object) -> int:
-    """A time of DESCRIBE HISTORY, UTC if it names no zone."""
+    """A time of DESCRIBE HISTORY in ms; it is UTC if it names no zone."""
     moment = at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
     aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     return (aware - datetime.fromtimestamp(0, timezone.utc)) // timedelta(milliseconds=1)

@@ -3,11 +3,12 @@
 The changes from version v to w are the rows of the files that only w has, minus those of the files
 that only v has, consolidated. That is exact for every operation (INSERT, UPDATE, DELETE, MERGE,
 OPTIMIZE, RESTORE), without a change feed and without a Delta jar in Spark. A file with a deletion
-vector is the rows whose positions are not in the vector.
+vector has only the rows whose positions are not in the vector.
 
-Refused, with the reason: column mapping (the files have other column names), CHAR(n) (Spark pads
-what it reads), deletion vectors of very many rows, versions whose log was cleaned up, files that
-were vacuumed, a session with a setting with which Spark reads Parquet files otherwise.
+These are refused, with the reason: column mapping (the files have other column names), CHAR(n)
+(Spark pads what it reads), deletion vectors of very many rows, versions whose log was cleaned up,
+files that were vacuumed, and sessions with a setting that makes Spark read Parquet files in another
+way.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class FileChange:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """A version's live files. ``deleted``: rows deleted from a file, as runs, ends included."""
+    """A version's live files. ``deleted`` has the deleted rows of a file, as runs that include both
+    ends.
+    """
 
     version: int
     table_id: str
@@ -86,7 +89,7 @@ class _Snapshot:
 
 
 class DeltaInput:
-    """The Delta table at ``location``. ``storage_options`` are the `deltalake` package's."""
+    """The Delta table at ``location``. ``storage_options`` are those of the `deltalake` package."""
 
     def __init__(self, location: str, id: str = "", storage_options: Mapping[str, str] | None = None):
         self.location = location.rstrip("/")
@@ -98,7 +101,9 @@ class DeltaInput:
         self._rearranged: dict[int, bool] = {}
 
     def newest(self) -> TableVersion:
-        """The newest version. `NoSuchTable`; `UnsupportedTable` for features beyond Parquet."""
+        """The newest version. Raises `NoSuchTable`, and `UnsupportedTable` for features beyond
+        Parquet.
+        """
         try:
             table = DeltaTable(self.location, storage_options=self.options)
         except TableNotFoundError as error:
@@ -109,7 +114,7 @@ class DeltaInput:
         return TableVersion(table.version(), str(table.metadata().id))
 
     def require_files(self, version: int) -> None:
-        """Raises `FilesGone` if files of ``version`` are, `VersionsGone` if its log is."""
+        """Raises `FilesGone` if files of ``version`` are gone, `VersionsGone` if its log is."""
         self._require_present(self._whole(version), (version, version))
 
     def columns(self, version: int) -> tuple[Column, ...]:
@@ -208,7 +213,9 @@ class DeltaInput:
         return query
 
     def _require_present(self, change: FileChange, versions: tuple[int, int]) -> None:
-        """Raises `FilesGone`. Files of the newest version exist; others may have been vacuumed."""
+        """Raises `FilesGone`. Files of the newest version exist; those of others may have been
+        vacuumed.
+        """
         live = self._snapshot(self.newest().version).files.keys()
         pieces = (*change.added, *change.removed)
         old = [path for path in (self._relative(piece.path) for piece in pieces) if path not in live]
@@ -243,7 +250,7 @@ class DeltaInput:
         return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
 
     def _only_rearranged(self, before: int, after: int) -> bool:
-        """Whether no commit in between changes data; that of a deleted commit is unknown."""
+        """Whether no commit in between changes data; a commit that was cleaned up may have."""
         return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
 
     def _rearranges(self, version: int) -> bool:
@@ -264,7 +271,7 @@ class DeltaInput:
                 )
 
     def _absolute(self, path: str) -> str:
-        """A path of the log as the engine names it."""
+        """A path in the log, as the engine names it."""
         return f"{self.location}/{path}"
 
     def _relative(self, path: str) -> str:
@@ -303,7 +310,7 @@ def _read(table: DeltaTable, location: str, storage: DeltaStorage) -> _Snapshot:
 
 
 def _has_zoned(columns: Sequence[Column], partitions: Collection[str], values: Iterable[Values]) -> bool:
-    """Whether a moment among the ``partitions``' values has no zone of its own."""
+    """Whether a timestamp among the ``partitions``' values has no zone of its own."""
     moments = [c.name for c in columns if c.name in partitions and has_times(c.type.text)]
     texts = (each.get(name) for each in values for name in moments) if moments else ()
     return any(text is not None and not text.endswith("Z") for text in texts)

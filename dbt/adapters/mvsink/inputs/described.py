@@ -1,9 +1,9 @@
-"""What decides an input's rows, beside the input: how the catalog describes it, the session's time
-zone, and settings with which Spark takes a Parquet file for something other than the table does.
+"""What decides an input's rows besides the input itself: how the catalog describes it, the
+session's time zone, and settings that make Spark read a Parquet file differently from the table.
 
-A time whose text has no zone is one of the session that reads it. Changes that were read in one
-zone do not add up with those of another, so an input with such times is read in one zone for good.
-The companion keeps it.
+A time whose text has no zone is in the zone of the session that reads it. Changes that were read in
+different zones do not add up, so an input with such times is always read in the same zone, which
+its companion records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHANGEABLE = (
 
 
 def plain_description(engine: Engine, name: str) -> Mapping[str, str]:
-    """The description that every table has. Of a table of files, it lacks the partitions."""
+    """The description that every table has. For a table of files, it lacks the partitions."""
     rows = engine.query(f"describe table extended {quoted(name)}", "catalog")
     return {str(row[0]).lower(): str(row[1]) for row in rows}
 
@@ -44,7 +44,7 @@ def quoted(name: str) -> str:
 
 
 def stable(described: Mapping[str, Any]) -> str:
-    """The description as a text, without what changes while the rows stay."""
+    """The description as a text, without fields that can change while the rows stay the same."""
     kept = {key: value for key, value in described.items() if key not in CHANGEABLE}
     if SETTINGS in kept:  # a view created while we staged has settings that decide how files are written
         kept[SETTINGS] = {key: value for key, value in kept[SETTINGS].items() if key not in EXACT}
@@ -73,8 +73,8 @@ _ZONED = re.compile(r"\btimestamp\b", re.IGNORECASE)
 
 
 def files_read_otherwise(settings: Mapping[str, str]) -> str:
-    """The setting with which Spark reads a table's files otherwise than the table; empty if none.
-    ``settings``: those of the session that are not Spark's defaults.
+    """A setting that makes Spark read a table's files differently from the table; empty if there is
+    none. ``settings`` are those of the session that differ from Spark's defaults.
     """
     return next(
         (
@@ -94,7 +94,7 @@ def check_files(engine: Engine, table: str) -> None:
 
 
 def has_times(kind: str) -> bool:
-    """Whether a type, as Spark spells it, has moments of time in it.
+    """Whether a type, as Spark spells it, contains timestamps with a zone.
 
     >>> [has_times(kind) for kind in ("timestamp", "array<timestamp>", "timestamp_ntz", "date")]
     [True, True, False, False]
@@ -109,8 +109,8 @@ def keep_zone(handle: WriteHandle, engine: Engine) -> None:
 
 
 def check_zone(handle: WriteHandle, engine: Engine, input_id: str, still: Callable[[], bool]) -> None:
-    """Raises `ZoneChanged` if the input has been read in another zone. ``still``: whether what was
-    read last has such times.
+    """Raises `ZoneChanged` if the input has been read in another zone. ``still`` says whether what
+    was read last has such times.
     """
     kept = handle.state().properties.get(ZONE)
     if kept is None:

@@ -1,4 +1,4 @@
-"""Errors of inputs, one class per kind. Nothing is ever skipped instead.
+"""Errors of inputs, one class per kind. No data is ever skipped in place of an error.
 
 Messages name the input or the table, the request, and what can be read.
 """
@@ -57,7 +57,7 @@ class DeletionVectors(UnreadableVersion):
 
 
 class UnsupportedTable(InputError):
-    """A table has a feature whose files cannot be read as plain Parquet."""
+    """A table has a feature because of which its files cannot be read as plain Parquet."""
 
     def __init__(self, table: str, feature: str):
         super().__init__(
@@ -73,7 +73,7 @@ class NoSuchTable(InputError):
 
 
 class TableReplaced(InputError):
-    """The table that was bound was replaced by another one in its place."""
+    """Another table has replaced the table that was bound."""
 
     def __init__(self, table: str, bound: int, newest: int):
         super().__init__(
@@ -133,7 +133,7 @@ class ZoneChanged(InputError):
 
 
 class SessionReadsOtherwise(InputError):
-    """With a setting of the session, Spark reads files otherwise than their table."""
+    """Because of a setting of the session, Spark reads files differently from their table."""
 
     def __init__(self, table: str, setting: str):
         super().__init__(
@@ -171,7 +171,7 @@ class ModeChanged(InputError):
 
 
 class NoInput(Exception):
-    """A relation that cannot be a task's input. ``reason``: as a clause, with what to do."""
+    """A relation that cannot be a task's input. ``reason`` is a clause that says what to do."""
 
     def __init__(self, reason: str):
         super().__init__(reason)

@@ -1,18 +1,18 @@
 """Binding a table of files to times: the files added and removed at each time, and their rows.
 
-When a file is removed it is too late to read its rows, so the companion stores the rows themselves
-as updates: +1 for those of added files, and the negation of the stored ones for removed files. Two
+Once a file is removed it is too late to read its rows, so the companion stores the rows themselves
+as updates: +1 for rows of added files, and for removed files the negation of the stored rows. Two
 columns come before the table's own:
 
     mv_file BIGINT   the number of the row's file (`files.TableFile.number`)
     mv_path STRING   NULL for a row; one further row per file, the manifest, has the file's path,
                      and NULL in the table's columns
 
-An append-only table's files are not removed, so its companion stores the manifest only, and rows
+An append-only table's files are never removed, so its companion stores only the manifest, and rows
 are read from the table.
 
-Only a file with rows enters the manifest. So a file that Spark did not see (of a partition not yet
-in the catalog, say) is read by a later run, and no row is ever skipped.
+Only a file with rows enters the manifest. So a later run reads a file that Spark did not see
+(because its partition is not yet in the catalog, say), and no row is ever skipped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ APPEND_ONLY, COPIED = "append_only", "unset"
 def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engine: Engine) -> ShardInput:
     """The table's changes at exact times; present files are bound at ``time`` (ms).
 
-    ``uri`` is the companion's place.
+    ``uri`` is the companion's location.
 
     Raises `FileVanished`, `ColumnsChanged`, `ModeChanged`, `FilesChanging`, `ZoneChanged`; then
     nothing is bound.
@@ -78,7 +78,7 @@ def bind_files(table: FilesInput, time: int, client: ShardClient, uri: str, engi
 
 @dataclass(frozen=True)
 class FilesFormat:
-    """A format of files without versions, see `Format`. ``textual``: they have values as texts."""
+    """A format of files without versions; see `Format`. ``textual`` files hold values as texts."""
 
     provider: str
     textual: bool = False
@@ -107,8 +107,8 @@ class FilesFormat:
         )
 
     def _zoned(self, table: CatalogTable, engine: Engine) -> bool:
-        """Whether the session's time zone decides about the table's rows: a time is a text in its
-        files or in its partitions' names.
+        """Whether the table's rows depend on the session's time zone, because a time is a text in
+        its files or in its partitions' names.
         """
         if not self.textual and not table.by_path:
             return any(has_times(kind) for _, kind in table.partitions)
@@ -138,7 +138,7 @@ class FilesFormat:
         )
 
     def is_at(self, path: Path) -> bool:
-        """See `ProbedFormat`: what is of no other format is a file, or a directory of files."""
+        """See `ProbedFormat`: a place of no other format is a file, or a directory of files."""
         return True
 
     def observation(self, path: Path) -> Observation | None:
@@ -153,7 +153,9 @@ class FilesFormat:
 
 
 def _below(path: Path) -> Iterator[Path]:
-    """The files below a directory that Spark would read: none that are hidden or being written."""
+    """The files below a directory that Spark would read: not those that are hidden or being
+    written.
+    """
     for root, directories, names in os.walk(path):
         directories[:] = [name for name in directories if name[0] not in "._" or "=" in name]
         yield from (Path(root, name) for name in names if name[0] not in "._")
@@ -164,7 +166,9 @@ def _unknown(name: str, problem: str) -> Position:
 
 
 class BoundAppends(ShardInput):
-    """See `Input`: an append-only table, read in its own place. The shard is the manifest only."""
+    """See `Input`: an append-only table, whose rows are read from the table. The shard has only the
+    manifest.
+    """
 
     def __init__(self, table: FilesInput, handle: WriteHandle, engine: Engine, columns: tuple[Column, ...]):
         super().__init__(handle, engine, table.id)
@@ -248,7 +252,7 @@ class _FileBinder:
         return {int(str(number)): str(path) for number, path in self.engine.query(query, "bound files")}
 
     def _staged(self, state: ShardState, bound: dict[int, str]) -> list[Batch] | None:
-        """Batches of rows and manifest; None if the table's files changed meanwhile."""
+        """Batches of the rows and of the manifest; None if the table's files changed meanwhile."""
         listed = self.table.manifest()
         moved = {n for n in listed.keys() & bound.keys() if partition_of(bound[n]) != listed[n].partition}
         added, removed = listed.keys() - bound.keys() | moved, bound.keys() - listed.keys() | moved
@@ -324,7 +328,7 @@ class _FileBinder:
 
 
 def _moved(before: Mapping[int, TableFile], after: Mapping[int, TableFile]) -> bool:
-    """Whether a file got into another partition."""
+    """Whether a file moved to another partition."""
     return any(after[n].partition != file.partition for n, file in before.items() if n in after)
 
 

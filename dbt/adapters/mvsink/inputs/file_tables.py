@@ -1,15 +1,15 @@
 """A table of files (Parquet, ORC, CSV, JSON) as a source of changes, by its list of data files.
 
 The changes are the rows of files that were added, minus the stored rows of files that were removed.
-A file's identity is its path, its size and its modification time, so a rewritten file is another
+A file is identified by its path, size and modification time, so a rewritten file is a different
 one. Spark computes the same number for each row's file from `_metadata`, so files are selected by
-number, through the table itself: schema, options and partition columns are the table's own, and
-other files are not opened.
+number, and the table itself is read: schema, options and partition columns are its own, and other
+files are not opened.
 
-The files are those below the table's place. Only of a table whose partitions are in the catalog,
-Spark says which they are: a partition may be anywhere, and the files of one that was dropped may
-stay where they are. Such a file's identity includes the values of its partition where its path does
-not name them: a partition that is renamed keeps its files.
+The files are those below the table's location. Only for a table whose partitions are in the
+catalog, Spark has to list them: a partition may be anywhere, and the files of a dropped partition
+may stay where they are. If such a file's path does not name the values of its partition, they are
+part of its identity, because a partition that is renamed keeps its files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FILE_NUMBER = (
 @dataclass(frozen=True)
 class TableFile:
     """A data file: ``path`` in the table, ``modified`` in ms, ``uri`` as Spark spells the path.
-    ``partition``: the values of its partition, where its path does not name them.
+    ``partition`` has the values of its partition if its path does not name them.
     """
 
     path: str
@@ -52,7 +52,9 @@ class TableFile:
 
     @property
     def bound_as(self) -> str:
-        """What is kept of it: a file that is in another partition now has other rows."""
+        """The text that is stored for it. It has the partition, because a file that moves to
+        another partition has other rows.
+        """
         return f"{self.path} ({self.partition})" if self.partition else self.path
 
     @property
@@ -65,11 +67,11 @@ class TableFile:
 class FilesInput:
     """The table ``relation`` (a FROM item in Spark SQL with `_metadata`), files below ``location``.
 
-    ``append_only``: its files are never removed, so no copy of its rows is kept. ``refresh``: a
-    statement that makes Spark list the files again (`refresh table ...`), run before each read, but
-    not before the first one if the list is ``fresh``. ``lister`` says which files the table has,
-    if its partitions, by the columns ``partitions``, are in the catalog: a scan without others.
-    ``zoned``: the session's time zone decides about its rows.
+    If ``append_only``, its files are never removed, so no copy of its rows is kept. ``refresh`` is
+    a statement that makes Spark list the files again (`refresh table ...`). It runs before each
+    read, except the first one if the list is ``fresh``. If the table's partitions, by the columns
+    ``partitions``, are in the catalog, ``lister`` is a scan that lists the table's files. If
+    ``zoned``, the rows depend on the session's time zone.
     """
 
     def __init__(
@@ -104,8 +106,8 @@ class FilesInput:
         )
 
     def manifest(self) -> dict[int, TableFile]:
-        """The table's data files by number, without those that readers ignore; if Spark says
-        which they are, without those that have no rows.
+        """The table's data files by number, without those that readers ignore; if Spark lists them,
+        also without those that have no rows.
         """
         if self.lister is not None:
             return self._listed(self.lister)
@@ -138,16 +140,16 @@ class FilesInput:
     def rows(self, items: str, selected: Collection[int], others: Collection[int] | None = None) -> str:
         """``items`` of the rows of the ``selected`` files, as SQL.
 
-        ``others``: all other known files. Then a file that was added meanwhile may be read too, and
-        the caller has to detect that.
+        ``others`` are all other known files. With them, a file that was added meanwhile may be read
+        too, which the caller has to detect.
         """
         where = which(FILE_NUMBER, selected, others, self.id)
         return f"select {items} from {self.relation}" + (f" where {where}" if where else "")
 
 
 def which(number: str, selected: Collection[int], others: Collection[int] | None, table: str) -> str:
-    """The condition that ``number`` is one of ``selected``, or none of ``others`` if that is
-    shorter; empty if there are no others.
+    """The condition that ``number`` is one of ``selected`` or, if that is shorter, none of
+    ``others``; empty if there are no others.
 
     Raises `TooManyFiles`.
     """

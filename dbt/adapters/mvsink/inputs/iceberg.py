@@ -1,15 +1,15 @@
-"""Iceberg tables as a `VersionedFormat`, and one as a `VersionedTable`: read
-through the engine alone. A version is a snapshot's id; ids are random, so the order of versions is
-that of each snapshot's parent.
+"""Iceberg tables as a `VersionedFormat`, and one table as a `VersionedTable`, read only through the
+engine. A version is a snapshot's id. Ids are random, so the order of versions follows each
+snapshot's parent.
 
-The changes from a snapshot to one of its descendants are `t.changes`, netted: a row that
-copy-on-write only carried over appears once as added and once as removed. `t.changes` refuses
-delete files, and shows all snapshots with the table's present columns. So after merge-on-read, or
-if the schema changed, the changes are the rows of one snapshot less those of the other, and both
-are read in full. Compaction (`rewrite_data_files`) changes nothing.
+The changes from a snapshot to one of its descendants are `t.changes`, netted, because a row that
+copy-on-write only carried over appears there both as added and as removed. `t.changes` refuses
+delete files and shows all snapshots with the table's present columns. So after merge-on-read, or if
+the schema changed, the changes are the rows of one snapshot less those of the other, and both are
+read in full. Compaction (`rewrite_data_files`) changes nothing.
 
-Refused, with the reason: snapshots that expired, a present snapshot that does not descend from the
-one that was read last, branches and metadata tables, tables named by their path.
+These are refused, with the reason: snapshots that expired, a present snapshot that does not descend
+from the one that was read last, branches, metadata tables, and tables named by their path.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ _UUID, _SCHEMA = '"table-uuid" *: *"([^"]+)"', '"current-schema-id" *: *([0-9]+)
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """One snapshot. ``added``: whether it added files; ``deletes``: whether it has delete files;
-    ``rows``: in its data files, deleted ones included; ``schema``: its schema's id. None: unknown.
+    """One snapshot. ``added`` says whether it added files, ``deletes`` whether it has delete files.
+    ``rows`` counts those in its data files, deleted ones included; ``schema`` is its schema's id.
+    None means unknown.
     """
 
     parent: int
@@ -75,7 +76,7 @@ class _Snapshot:
 
 @dataclass(frozen=True)
 class _Metadata:
-    """A table when it was last asked. ``schema``: the id of its present one."""
+    """A table's metadata as last read. ``schema`` is the id of its present schema."""
 
     current: int
     table_id: str
@@ -84,7 +85,7 @@ class _Metadata:
 
 
 def current_snapshot(properties: Mapping[str, str]) -> int | None:
-    """The present snapshot of the table with these properties, `EMPTY` before the first one; None
+    """The present snapshot of the table with these properties; `EMPTY` before the first one, None
     if it is not an Iceberg table. A branch shows the properties of its table.
 
     >>> table = {"format": "iceberg/parquet", "format-version": "2"}
@@ -107,7 +108,7 @@ class IcebergInput:
         self._columns: dict[int, tuple[Column, ...]] = {}
 
     def newest(self) -> TableVersion:
-        """The present snapshot, also if another process wrote it."""
+        """The present snapshot, even if another process wrote it."""
         try:
             self.engine.execute(f"refresh table {self.location}", "catalog")
             shown = self.engine.query(f"show tblproperties {self.location}", "catalog")
@@ -208,7 +209,7 @@ class IcebergInput:
         return f"select {items}, {sign} from {self.location}.changes with ({between})"
 
     def _item(self, wanted: Column, present: Column | None) -> str:
-        """The column of a snapshot that had it as ``present``, or not at all."""
+        """The wanted column in a snapshot that had it as ``present``, or did not have it."""
         name = sql.identifier(wanted.name)
         if present is not None and present.type == wanted.type:
             return f"{sql.identifier(present.name)} {name}"
@@ -264,7 +265,7 @@ class IcebergInput:
 
 
 def _snapshot(row: Sequence[object], schema: int | None) -> _Snapshot:
-    """A row of `_read`. Writers leave out counts of 0, except totals."""
+    """The snapshot in a row of `_read`. Writers leave out counts of 0, except totals."""
     _, parent, operation, added, deletes, rows, *_ = row
     return _Snapshot(
         EMPTY if parent is None else int(str(parent)),
@@ -278,7 +279,7 @@ def _snapshot(row: Sequence[object], schema: int | None) -> _Snapshot:
 
 @dataclass(frozen=True)
 class IcebergFormat:
-    """See `VersionedFormat`. Ids of snapshots are unique: a table created again has others."""
+    """See `VersionedFormat`. Snapshot ids are unique: a table that is created again has others."""
 
     def open(self, table: CatalogTable, options: TableOptions) -> Table:
         """See `Format`."""
@@ -309,7 +310,9 @@ class IcebergFormat:
         return current_snapshot(properties) is not None
 
     def newest(self, name: str, engine: Engine) -> int | None:
-        """Of a table: a branch of one shows the properties of the table."""
+        """The newest snapshot of a table; a branch is excluded, although it shows its table's
+        properties.
+        """
         try:
             rows = engine.query(f"describe table extended {name}", "catalog")
             shown = next(str(row[1]) for row in rows[::-1] if row[0] == "Name")
@@ -321,7 +324,7 @@ class IcebergFormat:
             return None
 
     def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
-        """The snapshot that was the table's own at ``time`` (ms); a table may have had none yet."""
+        """The snapshot that was the table's own at ``time`` (ms), if it had one then."""
         engine = options.engine
         history = f"select snapshot_id, unix_millis(made_current_at) from {name}.history"
         log = f"select latest_snapshot_id, unix_millis(timestamp) from {name}.metadata_log_entries"

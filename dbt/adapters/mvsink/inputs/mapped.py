@@ -1,4 +1,5 @@
-"""A query over an input as an input of its own: the query maps the input's changes to its own.
+"""A query over an input as an input of its own: the query maps the input's changes to changes of
+its result.
 
 That is right for a query whose every output row comes from one row of the input, independently of
 the others. The caller decides which queries qualify, and supplies the mapping, `RowMapping.carry`.
@@ -23,8 +24,8 @@ Carry = Callable[[str], str]
 class RowMapping:
     """A query, and its ``columns``.
 
-    ``carry`` turns a query with the input's columns and, last, `_mv_time` of any type into one with
-    the mapped columns and, last, the same `_mv_time` for each row.
+    ``carry`` takes a query with the input's columns and a last column `_mv_time` of any type. It
+    gives a query with the mapped columns and, last, the same `_mv_time` for each row.
     """
 
     columns: tuple[Column, ...]
@@ -86,7 +87,9 @@ class MappedInput:
         return sql.columns([*(column.name for column in self.columns), *UPDATE])
 
     def _carried(self, rows: str) -> str:
-        """The mapped query as a relation with the columns' names, whatever names the query has."""
+        """The mapped query as a relation that has the columns' names, whatever names the query
+        gives.
+        """
         names = sql.columns([*(column.name for column in self.columns), TIME])
         return f"{sql.subquery(self.mapping.carry(rows), '_mv_through')}({names})"
 

@@ -1,12 +1,12 @@
-"""Reading named Parquet files as SQL: their physical columns converted to the wanted ones.
+"""Reads given Parquet files as SQL, with their physical columns converted to the wanted ones.
 
 Files are grouped by physical schema, and by directory if there are few; each group is one relation
-over one glob. Columns that a file lacks are NULL; partition columns are not in the files, so their
+over one glob. Columns that a file lacks are NULL. Partition columns are not in the files, so their
 values are literals.
 
-Of several files, a glob leaves out silently those that it does not match, or that are gone when
-Spark lists them. So a relation of several has as many rows as the files' footers say, or is an
-error. One file that is missing is an error of Spark's.
+A glob silently leaves out files that it does not match, or that are gone when Spark lists them. So
+a relation of several files must have as many rows as their footers say, or it fails. For a single
+missing file Spark itself fails.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ReadShape = Callable[[str], Shape]
 class Piece:
     """Rows of the data file at ``path`` (absolute).
 
-    ``partition``: the partition columns' values as SQL expressions. ``rows``: a condition that
+    ``partition`` has the partition columns' values as SQL expressions; ``rows`` is a condition that
     selects rows.
     """
 
@@ -66,7 +66,9 @@ class Piece:
 def select_pieces(
     pieces: Sequence[Piece], columns: Sequence[Column], more: str, shape_of: ReadShape
 ) -> list[str]:
-    """``columns`` and the items ``more`` of the pieces. ``shape_of`` reads a file's footer."""
+    """The query of ``columns`` and the items ``more`` of the pieces. ``shape_of`` reads a file's
+    footer.
+    """
     groups: dict[tuple[tuple[Column, ...], str], dict[_Directory, list[_File]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -88,8 +90,8 @@ def select_pieces(
 
 
 def unreadable(paths: Iterable[str]) -> str | None:
-    """One of the paths that Spark cannot read by a glob: its readers ignore files whose names begin
-    with ``_`` or ``.``, and Hadoop's globs refuse a ``:``.
+    """One of the paths that Spark cannot read by a glob, if there is one: its readers ignore files
+    whose names begin with ``_`` or ``.``, and Hadoop's globs refuse a ``:``.
     """
     return next((path for path in paths if ":" in path or _HIDDEN.search(path)), None)
 
@@ -170,8 +172,8 @@ def _read_together(
 
 
 def _counted(source: str, root: str, files: Sequence[_File], select: str, where: Sequence[str]) -> str:
-    """``select``, whose `_FILES` are the rows of ``source``, if these are as many as the ``files``
-    have.
+    """``select`` with the rows of ``source`` as its `_FILES`; it fails unless there are as many
+    rows as the ``files`` have.
     """
     wanted = sum(file.rows for file in files)
     failure = (
@@ -185,7 +187,7 @@ def _counted(source: str, root: str, files: Sequence[_File], select: str, where:
 def _chunks(
     directories: Sequence[tuple[_Directory, Sequence[_File]]],
 ) -> Iterator[list[tuple[_Directory, Sequence[_File]]]]:
-    """The same in chunks whose globs are not too long."""
+    """The directories in chunks whose globs are not too long."""
     chunk: list[tuple[_Directory, Sequence[_File]]] = []
     size = 0
     for directory, files in directories:
@@ -200,7 +202,9 @@ def _chunks(
 
 
 def _portions(files: Sequence[_File]) -> Iterator[Sequence[_File]]:
-    """The files of a directory, in parts whose names are up to `MAX_GLOB` characters together."""
+    """The files of a directory, in parts whose names have at most `MAX_GLOB` characters
+    together.
+    """
     part: list[_File] = []
     size = 0
     for file in files:
@@ -274,7 +278,9 @@ def converted(expression: str, stored: SparkType, wanted: SparkType, depth: int 
 
 
 def _physical(schema: pa.Schema) -> tuple[Column, ...]:
-    """A file's columns; a type that shards do not support has only its text, and is cast."""
+    """A file's columns. A type that shards do not support is kept only as a text, and its column is
+    cast.
+    """
     return tuple(Column(field.name, _type(field.type)) for field in canonical(schema))
 
 
@@ -291,7 +297,9 @@ def literal(value: str | None) -> str:
 
 
 def spelled(path: str) -> str:
-    """A path as Java's URIs spell it, as Spark names a file; a local path has no scheme."""
+    """A path as Java's URIs spell it, which is how Spark names a file; a local path has no
+    scheme.
+    """
     if path.startswith("file:"):
         path = "/" + unquote(path[len("file:") :]).lstrip("/")
     scheme, mark, rest = path.partition("://")
@@ -313,12 +321,13 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.(parquet|json)")
 
 
 def partition_values(storage: DeltaStorage, version: int, paths: Collection[str]) -> dict[str, Values]:
-    """The values of a Delta table's files at ``paths`` (decoded), which are live at ``version``, as
-    its log spells them. One is missing if the log that is left does not have it in a known form.
+    """The partition values of a Delta table's files at ``paths`` (decoded), which are live at
+    ``version``, as its log spells them. A file is left out if the remaining log does not have it in
+    a known form.
 
-    What a text means is Spark's to say: a timestamp without a zone is one of the session's time
-    zone, an empty text is not NULL, a day may be after the year 9999. So the values that
-    `deltalake` reads, which decides these itself, are not used.
+    Only Spark can say what a text means: a timestamp without a zone is in the session's time zone,
+    an empty text is not NULL, and a day may be after the year 9999. `deltalake` decides these
+    things itself, so the values that it reads are not used.
     """
     checkpoints: dict[int, list[str]] = {}
     for file in storage.list_files(LOG):
@@ -350,7 +359,7 @@ def _added(text: str) -> Iterator[tuple[str, Values]]:
 
 
 def _of_checkpoint(storage: DeltaStorage, path: str) -> dict[str, Values]:
-    """Of one of a checkpoint's files, and of those that it refers to."""
+    """The files added in one of a checkpoint's files, and in those that it refers to."""
     if path.endswith(".json"):
         text = storage.read_text(path) or ""
         added = dict(_added(text))

@@ -1,5 +1,5 @@
-"""Where an input stands, which shows whether it is as it was at the last refresh; and what a query
-needs to know of one that is not: its rows now and before, and the change between them.
+"""The position of an input, which shows whether the input is as it was at the last refresh. If it
+is not, a query needs its rows now and before, and the change between them.
 
 | input | position |
 |---|---|
@@ -13,9 +13,9 @@ needs to know of one that is not: its rows now and before, and the change betwee
 Equal positions mean equal rows. An input for which that cannot be guaranteed has a `Position` with
 a problem.
 
-`db.t` was read at version 7 and is at version 9 now: of its `InputSides`, ``new`` is a query of
-version 9, ``old`` one of version 7, and ``change`` has the net rows of versions 8 and 9 with their
-`_mv_diff`. Where that is not known, `EvaluateFully` says why.
+Suppose that `db.t` was read at version 7 and is at version 9 now. Then the ``new`` of its
+`InputSides` is a query of version 9, ``old`` one of version 7, and ``change`` has the net rows of
+versions 8 and 9 with their `_mv_diff`. If they are not known, `EvaluateFully` says why.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FILE_LIST = "files"  # the kind of tables of files
 
 @dataclass(frozen=True)
 class Position:
-    """One input. ``number``: a time in ms, a version, or a manifest's number.
+    """The position of one input. ``number`` is a time in ms, a version, or a number for a list of
+    files.
 
-    ``files``, ``newest`` and ``version``, of a shard: `files_number`, the newest time (ms) in its
-    files, and the version of its log. ``columns``: a number for its columns as it shows them, in
-    order, with their types: a query may name them by place. ``definition``: what else decides its
-    rows. ``size``: bytes
-    that hold its rows, or None. ``location``: of a Delta table. ``problem``: why it cannot be
-    known, as a clause.
+    For a shard, ``files`` is its `files_number`, ``newest`` the newest time (ms) in its files, and
+    ``version`` the version of its log. ``columns`` is a number for the columns that it shows, in
+    order and with their types, because a query may name them by position. ``definition`` is what
+    else decides its rows. ``size`` is the number of bytes that hold its rows, or None. ``location``
+    is that of a Delta table. ``problem`` says, as a clause, why the position cannot be known.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Position:
     location: str = ""
 
     def numbers(self) -> Iterator[tuple[str, int]]:
-        """What is recorded, by id."""
+        """The numbers that are recorded, by id."""
         if self.id:
             yield self.id, self.number
             if self.files is not None:
@@ -74,7 +74,7 @@ class Position:
                 yield self.id + VERSION, self.version
 
     def unchanged(self, recorded: Callable[[str], int | None]) -> bool:
-        """Whether its rows are those that were read at what is ``recorded``."""
+        """Whether its rows are those that were read at the ``recorded`` position."""
         if self.problem:
             return False
         if not self.id:
@@ -96,7 +96,9 @@ class Position:
 
 
 def shard_position(name: str, state: ShardState, read_at: int, columns: Iterable[object]) -> Position:
-    """A shard in ``state``, read as of ``read_at`` (ms). ``columns``: with types, in order."""
+    """The position of a shard in ``state``, read as of ``read_at`` (ms). ``columns`` are in order
+    and have types.
+    """
     times = [file.max_time for file in state.files]
     if any(time is None for time in times):
         return Position(name, SHARD, problem=f"{name} has files of another tool")
@@ -116,14 +118,14 @@ def shard_position(name: str, state: ShardState, read_at: int, columns: Iterable
 
 
 def clock_position(time: int) -> Position:
-    """`mv_now()` in contents as of ``time`` (ms)."""
+    """The position of `mv_now()` in contents as of ``time`` (ms)."""
     return Position("mv_now()", CLOCK, "mv_now()", time)
 
 
 @dataclass(frozen=True)
 class Observation:
     """The state of a place when `mvsink watch` probed it. ``signature`` identifies the contents;
-    ``files`` has the size and the time of change (ms) of each file, and is empty for shards.
+    ``files`` has the size and the modification time (ms) of each file, and is empty for shards.
 
     For a shard, ``due`` is the next refresh of its schedule (ms); None without a schedule, or if no
     refresh is left.
@@ -137,15 +139,15 @@ class Observation:
 
 
 class Rows(Protocol):
-    """An input's rows at one position: queries of all its columns, in order."""
+    """An input's rows at one position, as queries of all its columns, in order."""
 
     def all(self) -> str:
         """Every row."""
         ...
 
     def where(self, names: Collection[str], condition: str) -> str:
-        """Those rows, of which there are few, that fulfil a condition over the columns ``names``,
-        in lower case. Other columns may be NULL.
+        """The few rows that satisfy a condition over the columns ``names`` (in lower case). Other
+        columns may be NULL.
         """
         ...
 
@@ -154,8 +156,8 @@ class ReadChange(Protocol):
     """Reads the net change of an input into this process."""
 
     def __call__(self, columns: pa.Schema, where: pc.Expression | None = None) -> pa.Table | None:
-        """These columns and `_mv_diff` of what changed; with a ``where``, an exact condition over
-        columns of whole rows, of the rows that fulfil it. None if that is too much.
+        """These columns and `_mv_diff` of what changed; with ``where``, an exact condition over
+        columns of whole rows, only of rows that satisfy it. None if that is too much.
         """
         ...
 
@@ -164,20 +166,20 @@ class ReadRows(Protocol):
     """Reads rows of an input into this process."""
 
     def __call__(self, columns: pa.Schema, where: pc.Expression) -> tuple[pa.Table, pa.Table] | None:
-        """These columns of the rows that fulfil ``where``, an exact condition over columns of whole
-        rows: as they are now, and as they were before. None if that is too much.
+        """These columns of the rows that satisfy ``where``, an exact condition over columns of
+        whole rows: the rows now, and the rows before. None if that is too much.
         """
         ...
 
 
 @dataclass(frozen=True)
 class InputSides:
-    """A relation that the query reads, now and before. ``name``: as in `Analysed.relations`.
+    """A relation that the query reads, now and before. ``name`` is as in `Analysed.relations`.
 
-    ``change`` is a query of its ``columns``, all of them, in order, and `_mv_diff`: new less old;
-    None if it did not change. ``read_change`` and ``read_rows`` read the change, or some rows, into
-    this process. ``rows``: about how many rows it has now, or None. ``updates``: how many rows
-    ``change`` has at most, or None.
+    ``change`` is a query of new less old, with all ``columns`` in order and `_mv_diff`; None if the
+    relation did not change. ``read_change`` and ``read_rows`` read the change, or some rows, into
+    this process. ``rows`` is about how many rows it has now, and ``updates`` how many ``change``
+    has at most; None if unknown.
     """
 
     name: str
@@ -193,7 +195,7 @@ class InputSides:
 
 @dataclass(frozen=True)
 class QueryRows:
-    """See `Rows`: what a query gives."""
+    """See `Rows`: the rows of a query."""
 
     query: str
 

@@ -6,7 +6,7 @@ directory. Two observations with equal signatures are of the same contents.
 
 The places of a query come from Spark's analyzed plan, which resolves views, tables and paths. Other
 inputs (another database, a function that makes rows) cannot be tracked, and neither can files and
-Delta tables that are not on this machine. Of what a server reads, only shards are tracked.
+Delta tables that are not on this machine. If a server runs the query, only shards are tracked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OF_THE_QUERY = ("LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "U
 
 @dataclass(frozen=True)
 class ProbedPlace:
-    """Where an input of a model is. ``kind``: `SHARD`, or that of a `ProbedFormat`. ``at`` is a
+    """Where an input of a model is. ``kind`` is `SHARD`, or that of a `ProbedFormat`. ``at`` is a
     path; for a shard it may be a URI.
     """
 
@@ -43,13 +43,15 @@ class ProbedPlace:
 
     @property
     def label(self) -> str:
-        """The last two parts of its path, which are enough for people."""
+        """The last two parts of its path, which are enough for messages."""
         return "/".join(self.at.rstrip("/").split("/")[-2:])
 
 
 @dataclass(frozen=True)
 class ProbedPlaces:
-    """The places that a query reads. ``untrackable``: it also reads what cannot be probed."""
+    """The places that a query reads. If ``untrackable``, it also reads something that cannot be
+    probed.
+    """
 
     places: frozenset[ProbedPlace] = frozenset()
     untrackable: bool = False
@@ -73,7 +75,7 @@ class Prober:
         self.client = ShardClient(storage_options, timeout=2.0)
 
     def probe(self, place: ProbedPlace, now: int) -> Observation | None:
-        """The state of a place at ``now`` (ms); None if nothing is there, or nothing readable."""
+        """The state of a place at ``now`` (ms); None if nothing readable is there."""
         try:
             if place.kind == SHARD:
                 return self._shard(place.at, now)
@@ -84,7 +86,7 @@ class Prober:
     def written_by_others(self, place: ProbedPlace, before: Observation | None, invocation_id: str) -> bool:
         """Whether another writer has written the shard since ``before``.
 
-        A reader's hold and a change of the since do not count, nor does this dbt invocation.
+        Holds of readers, changes of `since` and this dbt invocation do not count.
         """
         with self.client.open_reader(place.at) as reader:
             since = -1 if before is None else before.version
@@ -127,8 +129,9 @@ class Prober:
         return None if published is None else ProbedPlace(SHARD, published.uri)
 
     def shards_of(self, answer: Mapping[str, Any]) -> ProbedPlaces:
-        """The shards that a server's query reads, as the adapter's `mv_places` answers. Those that
-        cannot be read from here are not tracked, as no file is: the server has its own disks.
+        """The shards that a server's query reads, from the answer of the adapter's `mv_places`.
+        Shards that cannot be read from here are not tracked, and neither are files: the server has
+        its own disks.
         """
         places = {ProbedPlace(SHARD, _local(uri) or uri) for uri in answer["shards"]}
         readable = {place for place in places if self.probe(place, 0) is not None}
@@ -150,7 +153,7 @@ class Prober:
 
 
 def changed_since(before: Observation | None, after: Observation | None) -> list[int]:
-    """When the files that differ were changed (ms). Deleted files and shards have no such time."""
+    """When the files that differ were modified (ms). Deleted files and shards have no such time."""
     if before is None or after is None:
         return []
     return [time for name, (size, time) in after.files.items() if before.files.get(name) != (size, time)]

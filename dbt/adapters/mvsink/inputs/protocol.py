@@ -1,13 +1,13 @@
-"""The interfaces of this layer. An `Input` has changes at exact times, a `Table` is bound first,
-and a `Format` makes tables of what the catalog describes.
+"""The interfaces of this layer. An `Input` has changes at exact times, a `Table` must be bound
+first, and a `Format` opens the tables that the catalog describes.
 
 Updates are SQL text whose rows have the input's columns, `_mv_time`, `_mv_diff` and `_mv_error`, as
 in a shard.
 
-If a format's tables have versions that do not change, the rows of a `VersionedTable` at a version,
-and the change between two of them, are all that `version_binding` needs to make it a task's
-`Input`, and `sides_of_table` to make it a view's. A `VersionedFormat` says which tables are of the
-format, and which version each had at a time.
+Some formats have tables with immutable versions. For these, a `VersionedTable` gives the rows at a
+version and the change between two versions. `version_binding` needs no more to make it a task's
+`Input`, nor does `sides_of_table` to make it a view's. A `VersionedFormat` says which tables are of
+the format, and which version each had at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 
 @dataclass(frozen=True)
 class PendingTime:
-    """A time (ms) at which an input gained rows, lost rows, or its errors changed, in net."""
+    """A time (ms) at which an input, in net, gained rows, lost rows, or changed its errors."""
 
     time: int
     inserts: bool
@@ -41,7 +41,9 @@ class PendingTime:
         return sorted(pending, key=lambda each: each.time)
 
     def concerns(self, *, deletes: bool) -> bool:
-        """Whether it is a change for a reader, who looks at deleted rows only if ``deletes``."""
+        """Whether the change matters to a reader, which looks at deleted rows only if
+        ``deletes``.
+        """
         return self.inserts or self.errors or (deletes and self.deletes)
 
 
@@ -50,7 +52,7 @@ class Input(Protocol):
 
     @property
     def id(self) -> str:
-        """Names the input, for progress, holds and messages; the same in every run."""
+        """The name of the input in progress, holds and messages; the same in every run."""
         ...
 
     @property
@@ -60,11 +62,13 @@ class Input(Protocol):
 
     @property
     def generation(self) -> int:
-        """Another number: the input was created again, and `difference` is the change."""
+        """A number that changes if the input is created again; then `difference` gives the
+        change.
+        """
         ...
 
     def frontier(self) -> Antichain:
-        """All times before it are final; the empty one means that no change will follow."""
+        """The frontier: all times before it are final. If it is empty, no change will follow."""
         ...
 
     def pending(self, lower: int, upper: int) -> list[PendingTime]:
@@ -72,19 +76,25 @@ class Input(Protocol):
         ...
 
     def changes(self, lower: int, upper: int) -> str:
-        """The net updates of ``[lower, upper)``, as SQL; equal rows may be several, of one sign."""
+        """The net updates of ``[lower, upper)``, as SQL; equal rows may occur several times, with
+        one sign.
+        """
         ...
 
     def contents(self, time: int) -> str:
-        """Its rows as of ``time``, duplicates repeated, as SQL, which fails if an error is live."""
+        """Its rows as of ``time``, as SQL that repeats duplicates and fails if an error is live."""
         ...
 
     def snapshot(self, time: int) -> str:
-        """The same as updates at ``time``, with live errors, as SQL; equal rows may be several."""
+        """The same as updates at ``time``, with live errors, as SQL; equal rows may occur several
+        times.
+        """
         ...
 
     def difference(self, before: str, time: int) -> str:
-        """Contents at ``time`` minus the result of `before`, with errors, as net updates then."""
+        """Contents at ``time`` minus the result of `before`, with errors, as net updates at that
+        time.
+        """
         ...
 
     def before(self, generation: int, time: int) -> str:
@@ -92,7 +102,8 @@ class Input(Protocol):
         ...
 
     def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
-        """Keep the history for reads as of ``time`` and changes after it, until moved or released.
+        """Keep the history for reads as of ``time`` and changes after it, until the hold is moved
+        or released.
 
         A reader that has processed all times before ``t`` holds ``t - 1``. Unless ``forward``, an
         earlier hold stays where it is.
@@ -106,10 +117,10 @@ class Input(Protocol):
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table in the catalog. ``by_path``: its name is its place, as in ``delta.`/a/b` ``.
-    ``partitions``: the columns, with their types, by which the catalog has its partitions, of which
-    each may have a place of its own. ``description``: what the catalog says of it, by keys in lower
-    case.
+    """A table in the catalog. If ``by_path``, its name is its location, as in ``delta.`/a/b` ``.
+    ``partitions`` are the partition columns, with their types, if the catalog has its partitions,
+    each of which may have a location of its own. ``description`` is what the catalog says about it,
+    by keys in lower case.
     """
 
     name: str
@@ -121,10 +132,11 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How tables are opened. ``storage_options`` are `deltalake`'s; ``append_only``: files stay.
+    """How tables are opened. ``storage_options`` are those of `deltalake`. With ``append_only``,
+    files are never removed.
 
-    ``relist`` has the engine list the files of the table with that name again, unless this run has;
-    None outside a run. ``local``: files of this machine are those that the engine reads.
+    ``relist`` makes the engine list the files of a table again, unless this run has done so; None
+    outside a run. ``local`` means that the engine reads this machine's files.
     """
 
     engine: Engine
@@ -138,11 +150,11 @@ class TableOptions:
 class Table:
     """A table without times of its own.
 
-    ``id`` names it, the same in every run; ``columns`` gives its present columns, in order.
+    ``id`` is its name, the same in every run; ``columns`` gives its present columns, in order.
 
-    ``bind`` takes a time (ms), a client and the companion's place (`companion_uri`), and gives the
-    table as an input whose frontier is past that time. New changes are bound at times up
-    to it, unless another run was first.
+    ``bind`` takes a time (ms), a client and the companion's location (`companion_uri`), and gives
+    the table as an input whose frontier is past that time. New changes are bound at times up to it,
+    unless another run was first.
     """
 
     id: str
@@ -160,7 +172,7 @@ class Format(Protocol):
         ...
 
     def position(self, table: CatalogTable, options: TableOptions, pinned: int | None) -> Position:
-        """Where the table stands, which a view reads at the version ``pinned``, or as it is."""
+        """The position of the table, which a view reads at the version ``pinned``, or as it is."""
         ...
 
 
@@ -190,7 +202,7 @@ UNKNOWN = "the times of its versions cannot be read"
 
 
 def rows_at(name: str, version: int, items: str = "*") -> str:
-    """The query for the rows of the table ``name``, as SQL names it, at ``version``."""
+    """The query of the rows of the table ``name`` (as SQL names it) at ``version``."""
     if version == EMPTY:
         return f"select {items} from {name} where false"
     return f"select {items} from {name} version as of {version}"
@@ -198,8 +210,8 @@ def rows_at(name: str, version: int, items: str = "*") -> str:
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of one table; a table created again in its place has another ``table_id``, which is
-    empty if it cannot be known.
+    """A version of one table. A table that is created again in its place has another ``table_id``,
+    which is empty if it cannot be known.
     """
 
     version: int
@@ -207,14 +219,16 @@ class TableVersion:
 
 
 class VersionSigns(NamedTuple):
-    """Whether a change may have added rows, and may have removed rows; exact unless both."""
+    """Whether a change may have added rows, and whether it may have removed rows; exact unless both
+    are true.
+    """
 
     added: bool
     removed: bool
 
 
 class VersionedTable(Protocol):
-    """A table whose versions do not change and follow each other in an order of its own."""
+    """A table with immutable versions, which follow each other in an order of the table's own."""
 
     @property
     def id(self) -> str:
@@ -223,7 +237,7 @@ class VersionedTable(Protocol):
 
     @property
     def location(self) -> str:
-        """Its place, for messages."""
+        """Its location, for messages."""
         ...
 
     def newest(self) -> TableVersion:
@@ -245,7 +259,9 @@ class VersionedTable(Protocol):
         ...
 
     def rows(self, version: int) -> int | None:
-        """The number of rows in the files of ``version``, deleted ones included; None: unknown."""
+        """The number of rows in the files of ``version``, deleted ones included; None if
+        unknown.
+        """
         ...
 
     def signs(self, before: int | None, after: int) -> VersionSigns:
@@ -253,7 +269,7 @@ class VersionedTable(Protocol):
         ...
 
     def zoned(self, version: int) -> bool:
-        """Whether the session's time zone decides about the rows of ``version``."""
+        """Whether the rows of ``version`` depend on the session's time zone."""
         ...
 
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
@@ -269,8 +285,8 @@ class VersionedTable(Protocol):
 
 @dataclass(frozen=True)
 class Pinned:
-    """The ``version`` that is read; None: the table as it is. ``newer``: why that is not the one of
-    the refresh, as a clause.
+    """The ``version`` that is read; None for the table as it is. ``newer`` is a clause that says
+    why this is not the version of the refresh.
     """
 
     version: int | None
@@ -285,22 +301,28 @@ class VersionedFormat(Format, Protocol):
         ...
 
     def newest(self, name: str, engine: Engine) -> int | None:
-        """The newest version of the table, now; None if that cannot be known."""
+        """The newest version of the table now; None if that cannot be known."""
         ...
 
     def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
-        """The version that the table had at ``time`` (ms); ``newest`` is the one that it has."""
+        """The version that the table had at ``time`` (ms); ``newest`` is the version that it has
+        now.
+        """
         ...
 
     def sides(
         self, name: str, at: Position, before: int, version: int, options: TableOptions
     ) -> InputSides | EvaluateFully:
-        """The table, whose position is ``at``, read at ``version`` after ``before``."""
+        """The table's sides: read at ``version`` now, and at ``before`` earlier. Its position is
+        ``at``.
+        """
         ...
 
 
 def unreadable(engine: Engine, name: str, version: int) -> str:
-    """Why Spark cannot read ``version``, as a clause; empty if it can, as far as its log shows."""
+    """Why Spark cannot read ``version``, as a clause; empty if it can, as far as the table's log
+    shows.
+    """
     try:
         engine.columns(rows_at(name, version))
     except EngineError:

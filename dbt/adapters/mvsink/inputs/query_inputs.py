@@ -1,9 +1,9 @@
-"""The inputs of a view's query: where they stand, also below views (`Inspector`), which of them
-have changed, and what they are read as, then and now (`QueryInputs`).
+"""The inputs of a view's query: their positions, also below views (`Inspector`), which of them have
+changed, and what they are read as, then and now (`QueryInputs`).
 
-Of `select * from db.a join db.b using (k)`, where only `db.a` has changed since the contents were
-computed, `changed` is the position of `db.a`, and `sides` are `db.a` with its change and `db.b`
-without one.
+For example, only `db.a` in `select * from db.a join db.b using (k)` has changed since the contents
+were computed. Then `changed` is the position of `db.a`, and `sides` are `db.a` with its change and
+`db.b` without one.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dbt.adapters.mvsink.user_sql.words import parts
 
 @dataclass(frozen=True)
 class QueryInputs:
-    """A query's inputs. ``positions``: where all that it reads stands; ``recorded``: where it
-    stood; ``reads``: what it reads besides ``references``. ``refused_views``: why views are not a
-    part of the query, by the last two parts of their names.
+    """A query's inputs. ``positions`` are those of everything that it reads now, and ``recorded``
+    the earlier ones; ``reads`` is what it reads besides ``references``. ``refused_views`` says why
+    views were not inlined into the query, by the last two parts of their names.
     """
 
     options: TableOptions
@@ -54,20 +54,22 @@ class QueryInputs:
 
     @property
     def changed(self) -> list[Position]:
-        """Those whose rows may differ from what was read."""
+        """The positions of inputs whose rows may differ from what was read."""
         return [position for position in self.positions if not position.unchanged(self.recorded)]
 
     def unknown(self) -> set[str]:
-        """The names of the inputs that do not tell what changes in them."""
+        """The names of the inputs that do not show what changes in them."""
         return {each.name for each in self.positions if each.problem or not self._followed(each)}
 
     def named_twice(self) -> str | None:
-        """A name whose last two parts are those of another input, too: either may be meant."""
+        """A name whose last two parts are also those of another input, so that either may be
+        meant.
+        """
         names = Counter(parts(position.name)[-2:] for position in self.positions)
         return next((".".join(name) for name, times in names.items() if times > 1), None)
 
     def why_unknown(self, position: Position) -> EvaluateFully | None:
-        """Why the change of an input that is at ``position`` is not known."""
+        """Why the change of the input at ``position`` is not known."""
         if position.problem:
             return EvaluateFully(Why.UNKNOWN_INPUT, position.problem)
         if self.recorded(position.id) is None:
@@ -80,7 +82,9 @@ class QueryInputs:
         return EvaluateFully(Why.NO_CHANGES, position.name, why)
 
     def _followed(self, position: Position) -> bool:
-        """Whether the input keeps a history of its changes, which the query reads it by."""
+        """Whether the input keeps a history of its changes and the query reads it in a form that
+        has one.
+        """
         if position.kind == CLOCK or position.name in self.references.shards:
             return True
         below = {name for reads in self.reads.below.values() for name in (*reads.every_table, *reads.below)}
@@ -88,7 +92,7 @@ class QueryInputs:
         return position.kind in VERSIONED and position.name not in below and pinned
 
     def _view_above(self, name: str) -> str:
-        """Why the view through which the query reads ``name`` is not a part of it, as a clause."""
+        """Why the view through which the query reads ``name`` was not inlined, as a clause."""
         for view, reads in self.reads.below.items():
             reason = self.refused_views.get(parts(view)[-2:])
             if reason and (name == view or name in reads.every_table or name in reads.below):
@@ -96,7 +100,9 @@ class QueryInputs:
         return ""
 
     def columns_of(self, name: str) -> list[tuple[str, str]] | None:
-        """See `name_resolution.ColumnsOf`. Only what the run knows all about has columns."""
+        """See `name_resolution.ColumnsOf`. Only relations about which the run knows everything have
+        columns.
+        """
         key = parts(name)
         reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
         if reference is not None:
@@ -110,8 +116,8 @@ class QueryInputs:
             return None
 
     def _declared(self, name: str, columns: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The same with CHAR(n) where it is declared: of a query Spark calls it STRING, and pads it
-        where it is compared by `=`, but not by IN, or once it is stored elsewhere.
+        """The same, with CHAR(n) where it is declared. In a query's columns Spark calls it STRING;
+        it pads it where it is compared by `=`, but not by IN or once it is stored elsewhere.
         """
         if not any("string" in kind for _, kind in columns):
             return columns
@@ -161,8 +167,8 @@ class QueryInputs:
 
 @dataclass(frozen=True)
 class Inspector:
-    """Finds positions. ``known``: descriptions of relations, by database and name; None if it has
-    none as JSON.
+    """Finds positions. ``known`` has the descriptions of relations by database and name, None for
+    one that has none as JSON.
     """
 
     options: TableOptions
@@ -170,18 +176,20 @@ class Inspector:
     known: Mapping[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict, repr=False)
 
     def positions(self, reads: Reads) -> tuple[Position, ...]:
-        """Of all that a query reads, apart from the references that are shards."""
+        """The positions of everything that a query reads, except references that are shards."""
         positions: dict[str, Position] = {}
         self._walk(reads, positions, "the query")
         return tuple(positions.values())
 
     def at_the_start(self) -> Inspector:
-        """The same for a run that begins: the catalog was asked when the references were found."""
+        """The same at the start of a run: the catalog was asked when the references were
+        resolved.
+        """
         known = {name[-2:]: description for name, description in self.references.descriptions.items()}
         return replace(self, known=known)
 
     def shards(self, time: int) -> tuple[Position, ...]:
-        """Of the references that are shards, for contents as of ``time`` (ms)."""
+        """The positions of references that are shards, for contents as of ``time`` (ms)."""
         return tuple(
             shard_position(name, reference.state, reference.time_for(time), reference.described_columns)
             for name, reference in sorted(self.references.shards.items())
@@ -205,7 +213,7 @@ class Inspector:
                 self._walk(reads.below[name], positions, name)
 
     def _view(self, name: str) -> tuple[Position, bool]:
-        """A view's position, and whether it shows a shard: then what is below it is known."""
+        """A view's position, and whether it shows a shard; then what it reads is known."""
         try:
             facts = self._description(name)
             text = str(facts.get("view_text", ""))
@@ -251,8 +259,8 @@ class Inspector:
 
 
 def described(engine: Engine, name: str) -> Mapping[str, Any]:
-    """The description of ``catalog.db.name``: at least `provider` and `location` of a table, and
-    `view_text` of a view. Raises `EngineError`.
+    """The description of ``catalog.db.name``: at least `provider` and `location` for a table, and
+    `view_text` for a view. Raises `EngineError`.
     """
     try:
         [[text]] = engine.query(f"describe table extended {quoted(name)} as json", "catalog")

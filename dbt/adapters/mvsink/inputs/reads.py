@@ -1,12 +1,12 @@
-"""Everything that a query reads, from Spark's analyzed plan: the text does not show what is below
-its views.
+"""Everything that a query reads, from Spark's analyzed plan: the query's text does not show what
+its views read.
 
-The printed plan is a tree by its indentation. With an unknown node, the inputs of its query, or of
-the view above it, cannot be known.
+The printed plan shows a tree by indentation. If it has an unknown node, the inputs of the query, or
+of the view above the node, cannot be known.
 
-Spark caches the files of a table, so a long-lived session would read an old list. `relist` has each
-table of files that a run reads listed again once per invocation, before its first read: then all
-models of the invocation see the same files.
+Spark caches the files of a table, so a long-lived session would read an old list. `relist` makes
+Spark list each table of files again once per invocation, before its first read. So all models of
+the invocation see the same files.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Reads:
     """The catalog's relations that a query or a view reads, as ``catalog.db.name``, each part in
     backticks if it needs them.
 
-    ``below``: what each of its ``views`` reads in turn. ``unknown``: what else it reads, as a
-    clause; empty if that is nothing.
+    ``below`` is what each of its ``views`` reads in turn. ``unknown`` is a clause about what else
+    it reads; empty if there is nothing else.
     """
 
     views: tuple[str, ...] = ()
@@ -67,21 +67,23 @@ class Reads:
         return tuple(dict.fromkeys((*self.tables, *inner)))
 
     def stored(self) -> dict[str, Any]:
-        """As JSON keeps it: see `from_stored`."""
+        """The form that is stored as JSON; `from_stored` reads it."""
         below = {name: reads.stored() for name, reads in self.below.items()}
         views, tables = list(self.views), list(self.tables)
         return {"views": views, "tables": tables, "unknown": self.unknown, "below": below}
 
     @classmethod
     def from_stored(cls, kept: Any) -> Reads:
-        """What `stored` gave. Raises `UnreadableText` (`shard.stored`)."""
+        """The inverse of `stored`. Raises `Unreadable` (`shard.stored`)."""
         below = {name: cls.from_stored(reads) for name, reads in an_object(member(kept, "below")).items()}
         return cls(texts(kept.get("views")), texts(kept.get("tables")), a_text(kept.get("unknown")), below)
 
 
 @dataclass
 class _Scope:
-    """The query, or a view whose nodes are deeper than ``depth``, while they are read."""
+    """What is collected while the nodes of the query, or of a view, are read; a view's nodes are
+    deeper than ``depth``.
+    """
 
     depth: int = -1
     views: dict[str, _Scope] = field(default_factory=dict)
@@ -103,7 +105,7 @@ def reads_of(engine: Engine, query: str) -> Reads:
 
 
 def reads_and_columns(engine: Engine, query: str) -> tuple[Reads, list[tuple[str, str]]]:
-    """`reads_of`, and the names and type texts of its columns, by one analysis if that is possible.
+    """`reads_of`, and the names and type texts of the query's columns, by one analysis if possible.
     Raises `EngineError` if ``query`` cannot be analyzed.
     """
     analysis = engine.analyzed(query, "analyze")
@@ -159,8 +161,8 @@ def _nodes(analyzed: str) -> Iterator[tuple[int, str]]:
 
 @dataclass
 class _Refreshed:
-    """The tables that an invocation has refreshed, each with the number of its files before that;
-    ``lock`` makes a model wait for another's.
+    """The tables that an invocation has refreshed, each with the number of its files before.
+    ``lock`` makes a model wait for another model's refresh.
     """
 
     manifests: dict[str, int] = field(default_factory=dict)

@@ -4,12 +4,12 @@ A reference to a shard is read as of the run's write time if the shard's upper i
 its newest readable time. The shard's state is taken when the run begins, so every attempt of the
 run reads the same, whatever other writers do.
 
-A table with versions is read at one version in all models of a run (`TableVersions`): for a run's
-own time at its newest one; for a refresh of a schedule at the one that was the newest at that time.
-Where the version of the refresh is not there any more, or never was, the newest one is read, with
-the reason. Any other relation is read as it is.
+All models of a run read a table with versions at one version (`TableVersions`). For a run's own
+time this is the newest version; for a refresh of a schedule, the version that was the newest at
+that time. If the version of the refresh is gone or never existed, the newest one is read, and the
+reason is recorded. Any other relation is read as it is.
 
-Knows no dbt and no Spark: queries in, queries out.
+This module knows no dbt and no Spark: queries in, queries out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class NotReadableThen(DataflowError):
 
 
 class OtherRefresh(DataflowError):
-    """Another run changed when the contents are due, after the versions of tables were found."""
+    """After the versions of tables were determined, another run changed the time at which the
+    contents are due.
+    """
 
     def __init__(self, time: int):
         super().__init__(
@@ -58,7 +60,7 @@ class OtherRefresh(DataflowError):
 class Refresh:
     """What the run of a scheduled view is for: contents as of ``time`` (ms), None if none are due.
 
-    ``own``: that is the run's own time, which is not a refresh of the schedule. ``late``: the run
+    If ``own``, this is the run's own time and not a refresh of the schedule. If ``late``, the run
     began after it.
     """
 
@@ -77,13 +79,13 @@ def _no_state(version: int) -> ShardState | None:
 
 @dataclass(frozen=True)
 class Reference:
-    """A shard at one version. ``name``: as the query names it. ``order``: the columns of its view,
-    in order; empty: the shard's own.
+    """A shard at one version. ``name`` is as the query has it. ``order`` has the columns of its
+    view, in order; if it is empty, the shard's own order counts.
 
-    ``first_refresh``: when a shard without contents will have some, as text; empty without a
-    schedule. ``read`` and ``find`` give columns of a file, of all rows or of some (`Handle`);
-    ``history`` its newest commits, oldest first; ``state_at`` an earlier version, None if it is
-    gone.
+    ``first_refresh`` is a text that says when a shard without contents will have some; empty
+    without a schedule. ``read`` gives columns of all rows of a file, and ``find`` of some rows
+    (`Handle`). ``history`` gives its newest commits, oldest first, and ``state_at`` an earlier
+    version, None if it is gone.
     """
 
     name: str
@@ -99,7 +101,7 @@ class Reference:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """In the view's order, as long as the view has the shard's columns."""
+        """The columns, in the view's order if the view has the shard's columns."""
         return self.order if sorted(self.order) == sorted(self.layout.names) else self.layout.names
 
     @property
@@ -109,7 +111,7 @@ class Reference:
         return [(column, types[column]) for column in self.columns]
 
     def time_for(self, wanted: int) -> int:
-        """The time in ms that it is read at in place of ``wanted``. Raises `NotRefreshed`."""
+        """The time (ms) at which it is read for the ``wanted`` one. Raises `NotRefreshed`."""
         if not self.state.readable:
             raise NotRefreshed(self.name, self.first_refresh)
         upper = self.state.upper.as_option()
@@ -143,7 +145,9 @@ class Reference:
         return f"select {items} from (\n{as_of.updates_between(self.layout, lower, upper)}\n) where {ERROR} is null"
 
     def described(self) -> str:
-        """A query with its columns and no rows, readable or not; for analysis. Opens no file."""
+        """A query with its columns and no rows, for analysis, also of an unreadable shard. Opens no
+        file.
+        """
         types = {column.name: column.type.spelled for column in self.layout.columns}
         items = [f"cast(null as {types[name]}) {sql.identifier(name)}" for name in self.columns]
         return f"select {', '.join(items)} where false"
@@ -156,12 +160,12 @@ class Reference:
 
 @dataclass(frozen=True)
 class References:
-    """What a query reads at a fixed time. ``pinned``: the version of each table with versions;
-    ``newer``: why a table is not read as of the refresh, as a clause. ``refresh``: what the
-    versions are for, None without a schedule.
+    """What a query reads at a fixed time. ``pinned`` is the version of each table with versions,
+    and ``newer`` a clause that says why a table is not read as of the refresh. ``refresh`` is what
+    the versions are for, None without a schedule.
 
-    ``descriptions``: how the catalog described each relation when the run began, by the parts of
-    its name, which may have no catalog; None for one that it does not describe as JSON.
+    ``descriptions`` has the catalog's description of each relation when the run began, by the parts
+    of its name, which may lack the catalog; None for a relation without a description as JSON.
     """
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
@@ -171,19 +175,19 @@ class References:
     refresh: Refresh | None = None
 
     def read_at(self, query: str, time: int) -> str:
-        """``query`` with ``time`` (ms) as its `mv_now()`, and every reference read as of it, as far
-        as that can be. Raises as `queries`, and `TemporalReference`.
+        """``query`` with ``time`` (ms) as its `mv_now()`, and with every reference read as of that
+        time, as far as possible. Raises what `queries` raises, and `TemporalReference`.
         """
         return _spliced(query_at(query, time), self.queries(time))
 
     def described(self, query: str) -> str:
-        """``query`` for the analysis of its columns; unreadable shards are no error yet."""
+        """``query`` for the analysis of its columns; unreadable shards are not an error yet."""
         return _spliced(
             query, {**self._at_versions(), **{name: shard.described() for name, shard in self.shards.items()}}
         )
 
     def queries(self, time: int) -> dict[str, str]:
-        """What replaces each relation, by name. Raises `NotRefreshed`, `NotReadableThen`,
+        """The query that replaces each relation, by name. Raises `NotRefreshed`, `NotReadableThen`,
         `OtherRefresh`.
         """
         if self.refresh is not None and self.pinned and self.refresh.time != time:
@@ -199,7 +203,9 @@ class References:
         return {name: rows_at(name, version) for name, version in self.pinned.items()}
 
     def version_of(self, name: str) -> int | None:
-        """The version that the table ``name``, in any catalog, is read at; None: as it is."""
+        """The version at which the table ``name``, in any catalog, is read; None if it is read as
+        it is.
+        """
         by_parts = {parts(each)[-2:]: version for each, version in self.pinned.items()}
         return by_parts.get(parts(name)[-2:])
 
@@ -210,7 +216,9 @@ class References:
 
 
 def _at(shard: Reference, time: int) -> str:
-    """The rows of ``shard`` for a run's contents; the error says what to do."""
+    """The rows of ``shard`` for a run's contents. The error for history that is gone says what to
+    do.
+    """
     try:
         return shard.collection(shard.time_for(time))
     except NotReadableThen as error:
@@ -225,7 +233,7 @@ def _spliced(query: str, queries: Mapping[str, str]) -> str:
 
 
 def bound(frontier: Antichain) -> str:
-    """A frontier for a message: its time in both forms that users may write."""
+    """A frontier for a message, with its time in both forms that users can write."""
     time = frontier.as_option()
     return "no end" if time is None else _both_ways(time)
 
@@ -242,15 +250,15 @@ _pinned: PerInvocation[dict[tuple[str, int | None], Pinned]] = PerInvocation(dic
 
 @dataclass(frozen=True)
 class TableVersions:
-    """Finds versions for one run. ``refresh``: None without a schedule."""
+    """Finds versions for one run. ``refresh`` is None without a schedule."""
 
     options: TableOptions
     invocation_id: str
     refresh: Refresh | None = None
 
     def of(self, name: str, properties: Mapping[str, str], *, source: bool) -> Pinned | None:
-        """What the table ``name`` with these ``properties`` is read at; None if it has no versions.
-        ``source``: no model makes it.
+        """The version at which the table ``name`` with these ``properties`` is read; None if it has
+        no versions. If ``source``, no model makes the table.
         """
         versioned = _format_of(properties)
         if versioned is None:
@@ -268,7 +276,7 @@ class TableVersions:
         return pinned
 
     def _once(self, key: tuple[str, int | None], find: Callable[[], Pinned]) -> Pinned:
-        """What the first model of the invocation pinned: of concurrent threads the first wins."""
+        """What the invocation's first model has pinned; among concurrent threads the first wins."""
         known = _pinned.of(self.invocation_id)
         if key in known:
             return known[key]

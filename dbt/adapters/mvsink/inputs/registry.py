@@ -1,8 +1,8 @@
-"""The formats of tables that can be inputs, by provider: the catalog's name of the format.
+"""The formats of tables that can be inputs, by provider, which is the catalog's name of the format.
 
-Another format is one module and one line here, for views and for tasks alike: a `VersionedFormat`
-if its tables have versions, else a `Format`. Files that Spark reads without versions need the line
-alone.
+Another format takes one module and one line here, for views and tasks alike: a `VersionedFormat` if
+its tables have versions, else a `Format`. Files that Spark reads without versions need only the
+line.
 """
 
 from __future__ import annotations

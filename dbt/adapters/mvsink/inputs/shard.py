@@ -26,7 +26,7 @@ from dbt.adapters.mvsink.shard_sql.layout import damages
 
 
 class ShardInput:
-    """See `Input`. With a ``projection`` it is that part of the shard.
+    """See `Input`. With a ``projection``, only these columns of the shard are the input.
 
     Raises `HistoryGone` outside the readable history, `NotRefreshed` for a shard without contents,
     `ShardReplaced` if the shard has another generation than when the handle was opened.
@@ -79,7 +79,9 @@ class ShardInput:
         return query if part is None else _projected(query, part, (), part.where)
 
     def errors(self, time: int) -> list[str]:
-        """The messages of the errors that are live as of ``time`` (ms). No query if none can be."""
+        """The messages of the errors that are live as of ``time`` (ms). Runs no query if there can
+        be none.
+        """
         query = as_of.live_errors_as_of(self.layout(self.require_readable(time)), time)
         return [str(row[0]) for row in self.engine.query(query, "errors")] if query else []
 
@@ -110,7 +112,9 @@ class ShardInput:
         return self._snapshot(state, time)
 
     def _last_of(self, generation: int) -> ShardState | None:
-        """The newest version of a generation, by binary search: generations only grow."""
+        """The newest version of a generation, found by binary search: generation numbers only
+        grow.
+        """
         versions = [commit.version for commit in self.handle.history()]
         newest: ShardState | None = None
         low, high = 0, len(versions)

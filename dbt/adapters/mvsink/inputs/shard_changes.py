@@ -1,8 +1,8 @@
-"""The changes of a shard since contents were computed from it: its rows then and now, and the
+"""The changes of a shard since contents were computed from it: its rows then, its rows now, and the
 difference.
 
-Both states are read from the shard's own history. If another tool has rewritten it, the result is
-only a reason why the changes are not known.
+Both are read from the shard's own history. If another tool has rewritten it, the result is only the
+reason why the changes are not known.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class ShardRows:
 def sides_of_shard(
     name: str, reference: Reference, before: int, now: int, version: int | None
 ) -> InputSides | EvaluateFully:
-    """The shard as of ``before`` and ``now`` (ms). ``version``: of its log when it was read."""
+    """The shard as of ``before`` and ``now`` (ms). ``version`` is that of its log when it was read
+    before.
+    """
     if now < before:
         return EvaluateFully(Why.EARLIER_TIME, name)
     rewritten = _rewritten(name, reference, version)
@@ -122,7 +124,7 @@ def _between(reference: Reference, lower: int, upper: int) -> list[DataFile]:
 
 
 def _rows(files: Sequence[DataFile]) -> int | None:
-    """How many they have; None if that is not known of one."""
+    """How many rows they have; None if that is unknown for one of them."""
     return None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
 
 
@@ -186,7 +188,9 @@ def _read_rows(reference: Reference, before: int, now: int) -> ReadRows | None:
 
 
 def _rows_at(updates: pa.Table, time: int) -> pa.Table | None:
-    """The rows at ``time`` (ms), as often as they occur; None if adding them up is slow."""
+    """The rows at ``time`` (ms), each as often as it occurs; None if adding them up would be
+    slow.
+    """
     table = updates.filter(pc.less_equal(updates.column(TIME), time)).drop_columns([TIME])
     if pc.any(pc.not_equal(table.column(DIFF), 1)).as_py():
         nested = any(pa.types.is_nested(field.type) for field in table.schema)
@@ -205,11 +209,12 @@ def _rows_at(updates: pa.Table, time: int) -> pa.Table | None:
 
 
 def _as_before(reference: Reference, before: int, version: int) -> int | None:
-    """A readable time at which the shard is as it was at ``before`` (ms), when it was read at
-    ``version``: that time, or since, if nothing happened in between. None if there is none.
+    """A readable time at which the shard is as it was when it was read as of ``before`` (ms) at
+    ``version``: that time or, if nothing happened in between, `since`. None if there is no such
+    time.
 
-    A shard that keeps a day of history and is written to once a day has since at, or a little past,
-    the time of the last run.
+    In a shard that keeps a day of history and is written once a day, `since` is at, or a little
+    past, the time of the last run.
     """
     since = reference.state.since.stored()
     if before >= since:
@@ -222,9 +227,9 @@ def _as_before(reference: Reference, before: int, version: int) -> int | None:
 
 
 def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
-    """The files that the shard had at ``version``, and those of every append since, with the times
-    at which their updates were written: compactions may have moved them up to since. None if that
-    is not known, or takes long.
+    """The files that the shard had at ``version`` and those of every later append, with the times
+    at which their updates were written (compactions may have moved these up to `since`). None if
+    that is not known or would take long.
     """
     numbers = range(version, reference.state.version + 1)
     if len(numbers) > REPLAYED_COMMITS:
@@ -243,7 +248,7 @@ def _written(reference: Reference, version: int) -> Sequence[DataFile] | None:
 
 
 def _rewritten(name: str, reference: Reference, version: int | None) -> EvaluateFully | None:
-    """Why the shard's past may differ from what was read at ``version``; None if it does not."""
+    """Why the shard's past may differ from what was read at ``version``; None if it cannot."""
     state = reference.state
     if version is None:
         return EvaluateFully(Why.NO_VERSION, name)

@@ -1,14 +1,14 @@
-"""Binding a table with versions to times: which version it had at which time.
+"""Binds a table with versions to times: which version it had at which time.
 
-A companion shard records which version, or which files, of an input that is not a shard were bound
-to which time. One `advance` is one binding: the companion's upper moves past the run's time, with
-new changes bound at times before it. The replica whose compare-and-append wins decides, so all
+For an input that is not a shard, a companion shard records which version, or which files, were
+bound to which time. One `advance` is one binding: the companion's upper moves past the run's time,
+with new changes bound at times before it. The replica whose compare-and-append wins decides, so all
 replicas see the same version or files at the same time; the losers reload and retry.
 
-The collection of a table's companion at a time is one row: the version bound then. ``k`` new
-versions take the times ``T-k+1 .. T`` of a run at ``T`` where those are free, that is, not before
-the companion's upper; the oldest of them share one. The first binding is one version, the newest,
-at the run's time: the whole table is the change then.
+The collection of a table's companion at a time is one row: the version bound then. In a run at
+``T``, ``k`` new versions take the times ``T-k+1 .. T``. Only times that are not before the
+companion's upper are free; if they are too few, the oldest versions share one. The first binding
+has only the newest version, at the run's time: the whole table is the change then.
 """
 
 from __future__ import annotations
@@ -70,15 +70,17 @@ class Bindings:
         return self.bound[index - 1].version if index else None
 
     def between(self, lower: int, upper: int) -> list[tuple[int, int | None, int]]:
-        """For each binding in ``[lower, upper)``: its time, the version before and its version."""
+        """For each binding in ``[lower, upper)``: its time, the version before it, and its
+        version.
+        """
         numbers = [None, *(binding.version.version for binding in self.bound)]
         bound = zip(self.bound, numbers)
         return [(b.time, before, b.version.version) for b, before in bound if lower <= b.time < upper]
 
 
 def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]:
-    """The version to bind at each time: ``unseen`` versions in order, times from ``upper``, the
-    first free one, up to the run's ``time``.
+    """The version to bind at each time. ``unseen`` are versions in order; times range from
+    ``upper``, the first free one, to the run's ``time``.
 
     >>> assign_times([7, 8, 9], 100, 200)
     {198: 7, 199: 8, 200: 9}
@@ -93,7 +95,7 @@ def assign_times(unseen: Sequence[int], upper: int, time: int) -> dict[int, int]
 
 
 def bindable(versions: VersionedTable, engine: Engine) -> Table:
-    """A table with versions as one that becomes an input by being bound."""
+    """A table with versions as a `Table`, which binding turns into an input."""
     return Table(
         versions.id,
         lambda: versions.columns(versions.newest().version),
@@ -104,8 +106,8 @@ def bindable(versions: VersionedTable, engine: Engine) -> Table:
 def bind_versions(
     table: VersionedTable, time: int, client: ShardClient, uri: str, engine: Engine
 ) -> BoundVersions:
-    """The table's changes at exact times, all versions up to now bound before or at ``time`` (ms)
-    in the companion at ``uri``.
+    """The table's changes at exact times. All versions up to now are bound at times up to ``time``
+    (ms) in the companion at ``uri``.
 
     Raises `TableReplaced`, `UnreadableVersion`, `ZoneChanged` and what `VersionedTable.newest`
     raises; then nothing is bound.
@@ -139,8 +141,8 @@ def bind_versions(
 
 
 def _unseen(table: VersionedTable, bound: TableVersion | None, newest: TableVersion) -> list[int]:
-    """The versions to bind. An unreadable one is skipped if a later one can be read: its changes
-    are then part of that one's.
+    """The versions to bind. An unreadable version is skipped if a later one can be read; its
+    changes are then part of that version's.
     """
     if bound is None:
         table.check(newest.version)
@@ -230,7 +232,7 @@ class BoundVersions(ShardInput):
         return read_bindings(self._writer_of_bindings, state)
 
     def _columns(self, state: ShardState) -> tuple[Column, ...]:
-        """Those of the newest version that is bound."""
+        """The columns of the newest bound version."""
         newest = self._bindings(state).newest
         return () if newest is None else self.table.columns(newest.version)
 
@@ -243,7 +245,9 @@ Compact = Callable[[CompactionPlan], object]
 
 
 def companion_uri(task_uri: str, input_id: str) -> str:
-    """The companion's place: below the task's shard. (Readers disagree about a ``%`` in a path.)"""
+    """The companion's location, below the task's shard. (Readers disagree about a ``%`` in a
+    path.)
+    """
     return f"{task_uri.rstrip('/')}/{INPUTS}/{quote(input_id, safe='').replace('~', '%7E').replace('%', '~')}"
 
 
@@ -251,8 +255,8 @@ def advance(handle: WriteHandle, time: int, stage: Stage, compact: Compact) -> N
     """Bind up to ``time`` (ms), unless another run already has.
 
     ``stage`` stages what is new since a state, as batches of updates from that state's upper up to
-    ``time``. The since follows the holds: no history is released before the first one. A failure
-    leaves nothing staged, and the handle expired.
+    ``time``. `since` follows the holds: before the first hold no history is released. After a
+    failure nothing is left staged and the handle is expired.
     """
     try:
         _advanced(handle, time, stage, compact)
@@ -283,7 +287,9 @@ def _advanced(handle: WriteHandle, time: int, stage: Stage, compact: Compact) ->
 
 
 def _maintain(handle: WriteHandle, maintenance: Maintenance, compact: Compact) -> None:
-    """The maintenance that the append requires. A failure is harmless: the next binding does it."""
+    """Performs the maintenance that the append requires. A failure is harmless: the next binding
+    does it.
+    """
     try:
         perform_maintenance(handle, maintenance, compact)
     except Exception as error:
