@@ -7,8 +7,9 @@ CLIENT := .venv-client
 COMPAT := .venv-compat
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
-ROUGH := tests/functional/rough tests/fault tests/functional/materialization/test_incremental.py tests/functional/cli/test_plan_against.py \
-  tests/functional/cli/test_watch.py tests/functional/connection/test_class_archive.py tests/functional/connection/test_default_profile.py
+ROUGH := tests/functional/rough tests/fault $(patsubst %,tests/functional/%.py,materialization/test_incremental materialization/test_frames \
+  materialization/test_listings materialization/test_wide continual_task/test_dbt_tables cli/test_plan_against cli/test_watch \
+  connection/test_class_archive connection/test_default_profile)
 # dbt's suites of what the adapter inherits as it is, and the wrong rules that random queries must notice: CI has no time for them. Nor
 # for the tests with the mark `seldom`.
 SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,clone_and_show constraints data_types docs ephemeral grants hooks incremental packages \

@@ -1,5 +1,5 @@
-"""What a module of tests sets in the process's one session ends with the module; and a session in
-which no code is generated.
+"""What a module of tests sets in the process's one session ends with the module; a session in which
+no code is generated; and what dbt leaves out.
 """
 
 from __future__ import annotations
@@ -39,6 +39,21 @@ def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         incremental_modes.install(chosen, patch)
         yield chosen
+
+
+@pytest.fixture
+def manifest_json() -> None:
+    """For a test that reads dbt's `manifest.json`: dbt writes it."""
+
+
+@pytest.fixture(autouse=True)
+def no_manifest_json(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Other tests go without: dbt writes it twice an invocation, a tenth of its own time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "manifest_json" not in request.fixturenames and not getattr(request.module, "ARTIFACTS", False):
+            for module in ("dbt.parser.manifest", "dbt.task.runnable"):
+                patch.setattr(f"{module}.write_manifest", lambda *args, **kwargs: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,3 +22,13 @@ def often(cases: Iterable[Any], *chosen: Any) -> list[Any]:
 def often_of(cases: Mapping[str, Any], *chosen: str) -> dict[str, Any]:
     """Named ``cases`` as the values and ids of `pytest.mark.parametrize`, see `often`."""
     return {"argvalues": often(cases.values(), *(cases[name] for name in chosen)), "ids": list(cases)}
+
+
+def often_rows(cases: Mapping[str, tuple[Any, ...]], *chosen: str) -> dict[str, Any]:
+    """The same for several parameters at once: each case has a value for each."""
+    names = often(cases, *chosen)
+    rows = [
+        pytest.param(*values, marks=() if name in names else pytest.mark.seldom)
+        for name, values in cases.items()
+    ]
+    return {"argvalues": rows, "ids": list(cases)}

@@ -35,6 +35,7 @@ class TestEmpty(BaseEmpty):
     pass
 
 
+@pytest.mark.seldom
 class TestEphemeral(BaseEphemeral):
     pass
 
@@ -49,6 +50,7 @@ class TestIncremental(BaseIncremental):
     pass
 
 
+@pytest.mark.seldom
 class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
     def test_incremental_invalid_strategy(self, project):
         """dbt-spark's validation speaks first, in its own words."""
@@ -58,10 +60,12 @@ class TestIncrementalBadStrategy(BaseIncrementalBadStrategy):
         assert "Invalid incremental strategy provided: bad_strategy" in results.results[0].message
 
 
+@pytest.mark.seldom
 class TestIncrementalNotSchemaChange(BaseIncrementalNotSchemaChange):
     pass
 
 
+@pytest.mark.seldom
 class TestSingularTests(BaseSingularTests):
     pass
 
@@ -71,6 +75,7 @@ class TestSingularTestsEphemeral(BaseSingularTestsEphemeral):
     pass
 
 
+@pytest.mark.seldom
 class TestTableMaterialization(BaseTableMaterialization):
     pass
 

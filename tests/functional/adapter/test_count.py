@@ -6,6 +6,8 @@ import importlib
 import inspect
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 RUN = 168
 
@@ -33,5 +35,6 @@ def skipped(test: type) -> bool:
     return any(mark.name == "skip" for mark in getattr(test, "pytestmark", []))
 
 
+@pytest.mark.seldom
 def test_the_families_that_run():
     assert len(families()) >= RUN > 44

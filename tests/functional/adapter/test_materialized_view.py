@@ -30,11 +30,20 @@ class TestMaterializedViewBasic(MaterializedViewBasic):
             ),
         }
 
-    test_materialized_view_create_idempotent, test_materialized_view_replaces_view = map(
+    (
+        test_materialized_view_create_idempotent,
+        test_materialized_view_replaces_table,
+        test_materialized_view_replaces_view,
+        test_table_replaces_materialized_view,
+        test_view_replaces_materialized_view,
+    ) = map(
         pytest.mark.seldom,
         (
             MaterializedViewBasic.test_materialized_view_create_idempotent,
+            MaterializedViewBasic.test_materialized_view_replaces_table,
             MaterializedViewBasic.test_materialized_view_replaces_view,
+            MaterializedViewBasic.test_table_replaces_materialized_view,
+            MaterializedViewBasic.test_view_replaces_materialized_view,
         ),
     )
 

@@ -126,6 +126,7 @@ RATES = (
 )
 
 
+@pytest.mark.usefixtures("manifest_json")
 class TestLife(Tasks):
     """A reference that is late, waited for by `waits` and read as it is by `newest`; then orphaned,
     dropped, made again, cloned.

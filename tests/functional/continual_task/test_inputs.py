@@ -261,6 +261,7 @@ def test_foreign_rows_that_no_append_can_have_written_are_dropped_and_counted(tm
     assert task.output.contents() == [(1, 1), (2, 2)]
 
 
+@pytest.mark.seldom
 def test_compaction_of_the_output_in_between_changes_nothing(tmp_path):
     plain, compacted = (task_with(tmp_path / name, UPSERT) for name in ("plain", "compacted"))
     for time in range(10, 40):

@@ -17,7 +17,7 @@ from tests.functional.continual_task.driver import DELETES, NOW, Task
 from tests.support.shards import client
 from tests.support.task_model import Collection, ModelTask, Step, Updates, random_history, random_steps
 
-PROGRAMS = int(os.environ.get("MVSINK_TASK_PROGRAMS", "50"))
+PROGRAMS = int(os.environ.get("MVSINK_TASK_PROGRAMS", "25"))
 BLOCK = 25
 ON_SPARK = 4
 

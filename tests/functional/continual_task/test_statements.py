@@ -12,6 +12,7 @@ from dbt.adapters.mvsink.adapter.dbt_engine import engine_error
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.shard_sql import OnError
 from tests.functional.continual_task.driver import DELETES, NOW, Task
+from tests.support.seldom import often_of
 
 T = "db.t"
 # At 10 the input holds (1, 10), (2, 20) twice, (3, null); at 20 it loses one (2, 20) and (1, 10),
@@ -106,7 +107,17 @@ def prepared(task, before=BEFORE):
     task.input.write(20, CHANGE)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+OFTEN = (
+    "the input: rows that came", "the input under an alias, twice", "both", "a reference, joined", "mv_now(): the time",
+    "this: the output just before, with earlier statements", "names in quotes and comments are no relations",
+    "INSERT with a list of columns", "INSERT of fewer columns: the rest is NULL", "INSERT ... WITH",
+    "DELETE takes every copy of a row", "DELETE with an alias and a subquery", "UPDATE with a subquery",
+    "MERGE, upsert", "MERGE: the first clause that applies", "MERGE ... NOT MATCHED BY SOURCE",
+    "insert and delete again is nothing",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", **often_of(CASES, *OFTEN))
 def test_statement(quick, tmp_path, case):
     statements, wanted = case
     task = Task(

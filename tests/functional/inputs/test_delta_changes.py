@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.shard import ShardClient
 from tests.support.seldom import often
 from tests.support.session_engine import SessionEngine
 
+pytestmark = pytest.mark.usefixtures("small_data")
 PLAIN, VECTORS = "'delta.enableDeletionVectors' = 'false'", "'delta.enableDeletionVectors' = 'true'"
 HISTORY = [  # one version each
     "insert into {t} select id, concat('n', id % 7), cast(id % 3 as int) from range(50)",

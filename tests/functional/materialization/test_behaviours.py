@@ -11,11 +11,13 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.materialization.base import MV, SOURCE, Base, configured
+from tests.support.seldom import often
 
 HOUR = 3_600_000
 
 
 class TestDefinition(Base):
+    @pytest.mark.seldom
     def test_a_changed_query_corrects_by_default(self, project):
         run_dbt(["run", "--full-refresh"])
         self.set_model(project, MV.replace("select id, name", "select id, upper(name) as name"))
@@ -23,6 +25,7 @@ class TestDefinition(Base):
         assert "+3 -3 at " in out and "changed" not in out
         assert self.rows(project)[0] == (1, "A")
 
+    @pytest.mark.seldom
     def test_continue_warns(self, project):
         run_dbt(["run", "--full-refresh"])
         self.set_model(
@@ -32,6 +35,7 @@ class TestDefinition(Base):
         _, out = run_dbt_and_capture(["run"])
         assert "query changed; takes effect at this run" in out
 
+    @pytest.mark.seldom
     def test_fail_names_what_changed(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
@@ -172,6 +176,7 @@ class TestConfigs(Base):
         run_dbt(["run"])
         assert self.rows(project) == [(1, "a"), (2, "b")]
 
+    @pytest.mark.seldom
     def test_a_failing_query_may_be_recorded(self, project):
         run_dbt(["run", "--full-refresh"])
         self.set_model(
@@ -193,6 +198,7 @@ class TestConfigs(Base):
 
 
 class TestPublishing(Base):
+    @pytest.mark.seldom
     def test_drop_relation_and_drop_schema_mark_the_shard_dropped(self, project):
         run_dbt(["run", "--full-refresh"])
         uri = self.uri(project)
@@ -211,7 +217,7 @@ class TestPublishing(Base):
         run_dbt(["run"])
         assert len(self.rows(project)) == 3
 
-    @pytest.mark.parametrize("materialized", ["table", "incremental", "view"])
+    @pytest.mark.parametrize("materialized", often(["table", "incremental", "view"], "table"))
     def test_back_to_dbts_own_materializations_and_here_again(self, project, materialized):
         run_dbt(["run"])
         uri = self.uri(project)
@@ -240,6 +246,7 @@ class TestPublishing(Base):
         run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
 
+    @pytest.mark.seldom
     def test_the_view_is_published_when_another_run_left_it_behind(self, project):
         run_dbt(["run", "--full-refresh"])
         view = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
@@ -296,6 +303,7 @@ class TestOrphans(Base):
 
 
 class TestDefer(Base):
+    @pytest.mark.usefixtures("manifest_json")
     def test_a_deferred_reference_is_no_change_of_the_definition(self, project):
         run_dbt(["run", "--full-refresh"])
         kept = self.state(project).properties["definition"]

@@ -48,6 +48,7 @@ class TestHold(Base):
         run_dbt(["run", "-s", "mv"])
         assert (2, "x") in self.rows(project) and self.last(project)["paused"] == ""
 
+    @pytest.mark.seldom
     def test_what_replaces_a_dropped_model_is_not_paused(self, project):
         run_dbt(["run", "-s", "source_rows", "mv"])
         self.write(project, "mv", lambda handle: pause(handle, PAUSED))

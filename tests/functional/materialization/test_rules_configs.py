@@ -10,6 +10,7 @@ import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from tests.functional.materialization.base import MV, SOURCE, Base, configured
+from tests.support.seldom import often, often_rows
 
 T = 1_795_186_800_000
 DAY = 86_400_000
@@ -26,7 +27,7 @@ class TestTable(Base):
         "2 seconds": ({"retain_history": "2 seconds"}, DAY, DAY - 1999),
     }
 
-    @pytest.mark.parametrize(("config", "later", "since"), RETAIN.values(), ids=RETAIN)
+    @pytest.mark.parametrize(("config", "later", "since"), **often_rows(RETAIN, "2 seconds"))
     def test_retain_history(self, project, config, later, since):
         self.set_model(project, configured(**config))
         run_dbt(["run", "--full-refresh", *at(T)])
@@ -34,7 +35,7 @@ class TestTable(Base):
         run_dbt(["run", *at(T + later)])
         assert self.state(project).since.as_option() == T + since
 
-    @pytest.mark.parametrize("refresh", ["on_commit", ["on_commit"]])
+    @pytest.mark.parametrize("refresh", often(["on_commit", ["on_commit"]], ["on_commit"]))
     def test_refresh_on_commit(self, project, refresh):
         self.set_model(project, configured(refresh=refresh))
         run_dbt(["run", "--full-refresh"])
@@ -70,6 +71,7 @@ class TestTable(Base):
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "UNRESOLVED_COLUMN" in results[0].message and len(self.rows(project)) == 3
 
+    @pytest.mark.seldom
     def test_on_schema_change_a_narrower_type_is_a_new_generation(self, project):
         self.set_model(project, MV.replace("select id", "select cast(id as bigint) as id"))
         run_dbt(["run", "--full-refresh"])
@@ -79,6 +81,7 @@ class TestTable(Base):
         assert "new generation: columns changed (`id` was bigint, is smallint)" in out
         assert self.state(project).generation == before + 1 and len(self.rows(project)) == 3
 
+    @pytest.mark.seldom
     def test_on_schema_change_ignore_means_the_default(self, project):
         run_dbt(["run", "--full-refresh"])
         self.set_model(project, configured(on_schema_change="ignore").replace("select id,", "select"))
@@ -108,6 +111,7 @@ class TestRefused(Base):
             ".mv" in results[0].message and f"`{key}`" in results[0].message and message in results[0].message
         )
 
+    @pytest.mark.seldom
     def test_configs_of_spark_tables_are_ignored_quietly(self, project):
         quiet = configured(
             file_format="delta", location_root="/nowhere", options={"a": "b"}, tblproperties={"c": "d"}
@@ -145,6 +149,7 @@ models:
     def contract(self, project, constraints="", more=""):
         write_file(self.CONTRACT % (more, constraints), project.project_root, "models", "schema.yml")
 
+    @pytest.mark.seldom
     def test_a_violation_may_be_recorded_where_the_model_says_so(self, project):
         self.contract(project, more=", on_error: record")
         run_dbt(["run", "--full-refresh"])
@@ -182,7 +187,7 @@ models:
         "foreign_key": "{type: foreign_key, columns: [id], to: source_rows, to_columns: [id]}",
     }
 
-    @pytest.mark.parametrize("kind", NOT_ENFORCED)
+    @pytest.mark.parametrize("kind", often(NOT_ENFORCED, "primary_key"))
     def test_unique_and_keys_are_not_enforced(self, project, kind):
         self.set_source(project, "select * from values (1, 'a'), (1, 'b') as t(id, name)")
         self.contract(project, self.NOT_ENFORCED[kind].replace("source_rows", "ref('source_rows')"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard import Antichain, ShardClient
@@ -46,6 +47,7 @@ class TestRunResults(Base):
         assert counts == ("none", 0, 0, 0)
         assert response["lower"] == before.upper.as_option() < response["upper"]
 
+    @pytest.mark.seldom
     def test_read_only(self, project):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
@@ -54,6 +56,7 @@ class TestRunResults(Base):
         assert counts == ("read-only", 1, 2, 3)
         assert response["version"] == before.version and response["lower"] == before.upper.as_option()
 
+    @pytest.mark.seldom
     def test_final(self, project):
         run_dbt(["run", "--full-refresh"])
         with self.writer(project) as handle:
@@ -76,6 +79,7 @@ class TestComments(Base):
         ]
         return ("id", "int", "the key") in rows, ("Comment", "the view", "") in rows
 
+    @pytest.mark.seldom
     def test_comments_that_dbt_gives_no_more_stay(self, project):
         run_dbt(["run", "--full-refresh"])
         assert self.described(project) == (True, True)
@@ -152,6 +156,7 @@ class TestGone(Base):
 class TestClone(Base):
     START = {"mv.sql": configured().replace("_mv')", "_mv', schema=var('sub', none))")}
 
+    @pytest.mark.usefixtures("manifest_json")
     def test_a_clone_shows_the_other_shard_and_its_first_run_makes_its_own(self, project):
         run_dbt(["run", "--full-refresh"])
         shutil.copytree(Path(project.project_root) / "target", Path(project.project_root) / "state")

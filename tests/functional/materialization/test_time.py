@@ -109,6 +109,7 @@ class TestReferences(TimeBase):
         assert self.rows(project, "top") == self.rows(project, "between")
 
     @pytest.mark.seldom
+    @pytest.mark.usefixtures("manifest_json")
     def test_a_deferred_shard_and_one_of_another_project_are_read_as_of_the_run_too(self, project):
         prod = f"{project.test_schema}_prod"
         self.set_model(project, configured(retain_history="1 hour", schema="prod"))
@@ -372,6 +373,7 @@ class TestReadingThePast(TimeBase):
         wanted = f"the readable times are [2026-11-20T10:04:00.001Z ({T + 4 * MINUTE + 1}), "
         assert wanted in self.refused(5, "select * from " + past(T + MINUTE))
 
+    @pytest.mark.seldom
     def test_compaction_makes_no_new_definition(self, project):
         self.model(
             project,

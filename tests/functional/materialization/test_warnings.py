@@ -9,6 +9,7 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture, write_file
 
 from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 from tests.functional.materialization.base import MV, Base, configured
+from tests.support.seldom import often_rows
 
 pytestmark = pytest.mark.usefixtures("small_data")
 
@@ -35,7 +36,7 @@ BEFOREHAND = {
 
 
 class TestWarnings(Base):
-    @pytest.mark.parametrize(("model", "warning"), BEFOREHAND.values(), ids=BEFOREHAND)
+    @pytest.mark.parametrize(("model", "warning"), **often_rows(BEFOREHAND, "a clock that is wrong"))
     def test_what_is_known_beforehand_is_an_error_before_anything_is_written(self, project, model, warning):
         run_dbt(["run", "--full-refresh"])
         before, rows = self.state(project), self.rows(project)

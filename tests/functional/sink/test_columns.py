@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.sink import (
     correction,
     not_null,
 )
+from tests.support.seldom import often_rows
 from tests.support.session_engine import T0, Model, SessionEngine, open_shard
 
 NAMES = "select id, concat('row ', id) name from range({})"
@@ -134,7 +135,9 @@ def snapshot(model, time):
     )
 
 
-@pytest.mark.parametrize(("runs", "how"), CONTENTS.values(), ids=CONTENTS)
+@pytest.mark.parametrize(
+    ("runs", "how"), **often_rows(CONTENTS, "rows that the base repeats, corrected", "errors")
+)
 def test_every_kind_of_contents_survives(on_spark, runs, how):
     model = on_spark
     times = [model.run(values(rows), **how).time for rows in runs]
@@ -321,7 +324,9 @@ MEANWHILE = {
 }
 
 
-@pytest.mark.parametrize(("query", "theirs", "ours"), MEANWHILE.values(), ids=MEANWHILE)
+@pytest.mark.parametrize(
+    ("query", "theirs", "ours"), **often_rows(MEANWHILE, "the same", "a correction of the old query")
+)
 def test_another_writer_who_was_faster_makes_it_start_again(on_spark, query, theirs, ours):
     on_spark.run(NAMES.format(3))
     run_with(on_spark, WIDER.format(4), "evolve", lambda: on_spark.run(query, time=theirs), time=ours)

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.shard_sql import Kind
+from tests.support.seldom import often
 from tests.support.session_engine import Model
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -74,7 +75,7 @@ DAMAGES = [update, delete, delete_everything, merge, optimize, insert_bare_colum
            spark_update, spark_delete, spark_optimize]  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("damage", often(DAMAGES, *DAMAGES[:6], spark_update), ids=lambda f: f.__name__)
 def test_the_next_run_repairs(session, quick, tmp_path, damage):
     model = Model(
         quick if damage in (insert_bare_columns, spark_update, spark_delete, spark_optimize) else session,

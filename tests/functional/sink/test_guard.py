@@ -135,26 +135,24 @@ def readers_without_the_error(session, view):
     return results
 
 
+@pytest.mark.parametrize("name", often(SHARDS, "rows, and an error in a batch of its own"))
+def test_every_reader_fails(quick, shards, name):
+    quick.conf.set("spark.sql.adaptive.enabled", True)
+    try:
+        assert readers_without_the_error(quick, f"guarded_{list(SHARDS).index(name)}") == {}
+    finally:
+        quick.conf.set("spark.sql.adaptive.enabled", False)
+
+
 # Without adaptive execution a plan follows from the view's text, not from the data: one shard for
 # each kind of text.
 PLANS = ["a base, recent rows, and an error, all with hashes", "no rows, an error alone", "no contents"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    often(SHARDS, "rows, and an error in a batch of its own"),
-)
-def test_every_reader_fails(quick, shards, name):
-    assert readers_without_the_error(quick, f"guarded_{list(SHARDS).index(name)}") == {}
-
-
 @pytest.mark.parametrize("name", often(PLANS, PLANS[0]))
 def test_every_reader_fails_without_adaptive_execution(quick, shards, name):
-    quick.conf.set("spark.sql.adaptive.enabled", False)
-    try:
-        assert readers_without_the_error(quick, f"guarded_{list(SHARDS).index(name)}") == {}
-    finally:
-        quick.conf.set("spark.sql.adaptive.enabled", True)
+    assert quick.conf.get("spark.sql.adaptive.enabled") == "false"
+    assert readers_without_the_error(quick, f"guarded_{list(SHARDS).index(name)}") == {}
 
 
 ERRONEOUS = [name for name in SHARDS if name != "no contents"]

@@ -11,6 +11,7 @@ from dbt.adapters.mvsink.shard import cancelled_among, is_negation
 from dbt.adapters.mvsink.shard_sql import Layout, as_of
 from dbt.adapters.mvsink.sink import Audit, Driver, Gate, MaxChange, RunHistory, not_null
 from dbt.adapters.mvsink.sink.errors import GateFailed
+from tests.support.seldom import often_rows
 from tests.support.session_engine import Model
 
 QUERY = "select id, id + {n} v from range(50)"
@@ -61,7 +62,9 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize(("values", "by_spark"), VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize(
+    ("values", "by_spark"), **often_rows(VALUES, "every type", "times before 1900, nested")
+)
 @pytest.mark.parametrize("cores", [0, 2])
 def test_a_negation_has_every_value(model, quick, monkeypatch, cores, values, by_spark):
     model.session = quick

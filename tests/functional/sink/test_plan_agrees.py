@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.engine import Column, parse_type
 from dbt.adapters.mvsink.shard_sql import Kind
 from tests.support.session_engine import Model, open_shard
 
-CHANGES = 40
+CHANGES = 34
 ON_SPARK = 6
 SEED = 7
 COLUMNS = (Column("x", parse_type("int", "x")), Column("y", parse_type("string", "y")))

@@ -15,6 +15,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs, is_current, publis
 from dbt.adapters.mvsink.shard_sql import Layout, current_view, view_query
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from tests.support.clocks import collect_at
+from tests.support.seldom import often_of
 from tests.support.session_engine import Model, SessionEngine
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -84,7 +85,7 @@ def test_the_view_shows_the_sum_of_diffs(session, tmp_path, base, history):
     shows(Model(session, tmp_path), base, history)
 
 
-@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+@pytest.mark.parametrize("base", **often_of(BASES, "with duplicates"))
 def test_on_spark_too(model, base):
     shows(model, base, HISTORIES["all at once, three times"])
 
