@@ -103,5 +103,24 @@ CHANGE_FLOOR = 100
 # Commits: if contents are older, they are audited as a whole.
 AUDITED_COMMITS = 50
 
-# Ms by which an upper may be ahead of the clock.
+# Ms by which an upper, or a run's time, may be ahead of the clock without a warning, and a run's
+# time without an error: until that time has passed, no other run can write.
 AHEAD_OF_CLOCK = 60_000
+FAR_AHEAD = DAY
+
+# Runs of models (`materialization`):
+# Characters of a view's text; in a longer one columns have short names. The embedded metastore
+# keeps 32,700.
+LONG_VIEW = 24_000
+# Directories in a view's text, at most: compaction leaves 16 beside the base (`shard.policy`).
+VIEW_BATCHES = 17
+# Times that a view is published because the shard's files changed meanwhile.
+PUBLISH_ROUNDS = 100
+# Shards whose owners are read at once, because their logs may be on an object store.
+OWNERS_AT_ONCE = 8
+# One of as many models, at least one, evaluates its query to prove a new reading of it: if all did,
+# a run after an upgrade would take far longer than the last.
+PROVING_SHARE = 10
+# Versions of the log of a shard of sums. While it has no more, the sums of earlier queries are
+# retired.
+NEW_SUMS = 5

@@ -7,8 +7,8 @@ import json
 import pytest
 from dbt.tests.util import run_dbt
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.inputs.reference import References
-from dbt.adapters.mvsink.materialization import proofs
 from dbt.adapters.mvsink.materialization.evidence import InputEvidence
 from tests.functional.materialization.base import responses
 
@@ -58,7 +58,7 @@ class TestProofs:
             self.run(c)
         monkeypatch.setattr("dbt.adapters.mvsink.sink.trust.RULES", 10**6)
         assert sum(map(bool, self.run(22).values())) == 1
-        monkeypatch.setattr(proofs, "SHARE", 1)
+        monkeypatch.setattr(limits, "PROVING_SHARE", 1)
         monkeypatch.setattr("dbt.adapters.mvsink.sink.trust.RULES", 10**6 + 1)
         assert sum(map(bool, self.run(23).values())) == 2
 

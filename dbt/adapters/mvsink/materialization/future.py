@@ -7,7 +7,7 @@ may be what is wrong. It is asked once per invocation and shard root.
 
 from __future__ import annotations
 
-from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink import limits, wall_clock
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.materialization.context import RunContext
@@ -15,8 +15,6 @@ from dbt.adapters.mvsink.materialization.warn import warn
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard import StorageError
 
-A_LITTLE = 60_000  # ms
-FAR = 24 * 3_600_000  # ms
 ALLOWED = "mvsink_future"
 _ahead: PerInvocation[dict[str, int]] = PerInvocation(dict)  # the storage's clock before ours, by root
 
@@ -39,10 +37,10 @@ def check_time(context: RunContext) -> None:
     if context.read_only or context.invocation.explain:
         return
     now = storage_clock(context)
-    if time > now + FAR and not context.invocation.future:
+    if time > now + limits.FAR_AHEAD and not context.invocation.future:
         raise FutureRun(context.model, time, now)
     ahead = time - now
-    if ahead > A_LITTLE:
+    if ahead > limits.AHEAD_OF_CLOCK:
         warn(f"{context.model}: the run's time is {ahead // 1000} s ahead of the clock of its storage")
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink import limits, wall_clock
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, DataflowError, arrow_schema, parse_type
 from dbt.adapters.mvsink.engine.timing import Stopwatch
@@ -37,8 +37,6 @@ from dbt.adapters.mvsink.user_sql.marks import query_at
 
 log = logging.getLogger("mvsink.sink.write")
 NAME = "mvsink.sums"  # by which the model's query over the sums reads them
-NEW = 5  # versions of a log: then the query of the sums is new
-DAY = 86_400_000  # ms of history that the sums keep at least
 # what the model's progress records of the sums: their time (0: its contents are not those of any
 # sums), the version of their log, and a number for their shard
 TIME, VERSION, SHARD = "sums", "sums/version", "sums/shard"
@@ -164,7 +162,7 @@ class Keeper:
             self._request(sums.query, columns, time), handle, self._context.engine, self.watch
         ).run()
         state = handle.state()
-        if self.verify or state.version <= NEW:
+        if self.verify or state.version <= limits.NEW_SUMS:
             self.retire(f"{digest:016x}")
         ours = outcome.kind in (Kind.APPEND, Kind.NONE) and not outcome.up_to_date
         if not ours or outcome.time != time or state.upper.stored() != time + 1:
@@ -204,7 +202,7 @@ class Keeper:
             columns=columns,
             time=at,
             clock=wall_clock.now_ms(),
-            retain_history=max(self._context.options.retain_history, DAY),
+            retain_history=max(self._context.options.retain_history, limits.DAY),
             references=self.references,
             invocation_id=self._context.invocation.id,
             evidence=self.evidence(query),

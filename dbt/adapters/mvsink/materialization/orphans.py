@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
 from dbt.adapters.mvsink.shard_sql.published_view import URI, read_marker
 
-THREADS = 8
 _TEXT = re.compile(r"^View Text: ", re.MULTILINE)
 
 
@@ -86,7 +86,7 @@ def orphans(
                 raise
             return {}
 
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(limits.OWNERS_AT_ONCE) as pool:
         owners = list(pool.map(owner_at, shown.values()))
     return [
         Orphan(relation, uri, owner["unique_id"], _built_as(nodes.get(owner["unique_id"])))

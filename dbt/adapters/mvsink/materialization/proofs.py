@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
 from dbt.adapters.mvsink.inputs.position import shard_position
 from dbt.adapters.mvsink.inputs.reference import Reference, References, newest_version
@@ -27,8 +28,6 @@ from dbt.adapters.mvsink.shard import ShardError, files_number
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from dbt.adapters.mvsink.sink import Independent, Proving, ReadsLater
 from dbt.adapters.mvsink.user_sql.marks import query_at
-
-SHARE = 10  # one of so many models
 
 
 @dataclass
@@ -60,7 +59,7 @@ def independent(
         return Independent(own_text)
 
     def admitted() -> bool:
-        most = max(1, _views(context.manifest) // SHARE)
+        most = max(1, _views(context.manifest) // limits.PROVING_SHARE)
         return _admitted.of(context.invocation.id).admit(context.unique_id, most)
 
     return Independent(own_text, Proving(recorded, admitted))

@@ -18,9 +18,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.whole_rows import row_hash
-from dbt.adapters.mvsink.limits import LOCAL_ROWS
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle
@@ -32,13 +32,10 @@ from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
 
 log = logging.getLogger("mvsink.sink.append")
 
-MAX_ROUNDS = 100
 NAMED_BY_SPARK = "CREATE_PERMANENT_VIEW_WITHOUT_ALIAS"
-LONG = 24_000  # characters of a view's text, from which on it uses short names
 SHORT_NAME = re.compile(r"`(c\d+)`")  # such a name needs no quotes
 FILES_NAMED = re.compile(r"\{[^{}`]*\}|\b[0-9a-f]{32}(?:-negates-[0-9a-f]{32})?\b")
 NUMBERS = re.compile(r"\b\d+L?\b")
-MAX_BATCHES = 17  # in a view's text; compaction keeps them under that
 
 
 class ViewTooLong(DataflowError):
@@ -93,7 +90,7 @@ def publish(
     it is empty.
     """
     readable = {current.form} if current and current.shard_id == str(handle.shard_id) else set()
-    for _ in range(MAX_ROUNDS):
+    for _ in range(limits.PUBLISH_ROUNDS):
         state = handle.state()
         readable.add(check_form(engine, relation, handle, state, order, readable))
         try:
@@ -105,7 +102,7 @@ def publish(
         if fingerprint(handle.state()) == fingerprint(state):
             return state
     raise RuntimeError(
-        f"{relation}: the shard's files changed {MAX_ROUNDS} times while its view was being published"
+        f"{relation}: the shard's files changed {limits.PUBLISH_ROUNDS} times while its view was being published"
     )
 
 
@@ -249,7 +246,7 @@ def alter_statement(
     same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
     kept = Docs(current.comment, {}, current.properties)
     query = _long(parts, names, state)
-    if not same or _overlaid(current, docs) != kept or len(query) > LONG:
+    if not same or _overlaid(current, docs) != kept or len(query) > limits.LONG_VIEW:
         return ""
     return f"alter view {relation} as\n{marker.within(_named(query, names) if renaming else query)}"
 
@@ -295,7 +292,7 @@ def _query(
     ``renaming``: see `_named`.
     """
     query = _long(parts, names, state)
-    if len(query) > LONG:
+    if len(query) > limits.LONG_VIEW:
         short = renamed(parts)
         shorter = dict(zip(parts.names, short.names, strict=True))
         names = [shorter[name] for name in names]
@@ -322,10 +319,10 @@ def _long(parts: Layout, names: Sequence[str], state: ShardState | None) -> str:
 
 def check_fits(limit: int, uri: str, columns: Sequence[Column]) -> None:
     """Raises `ViewTooLong` if a view with these columns could not be published at its longest."""
-    many = LOCAL_ROWS + 1
+    many = limits.LOCAL_ROWS + 1
     files = (DataFile("", 1, many, 1, 2, -2, 2, 1, many),)  # nothing that makes a text shorter
     base = replace(files[0], max_time=1, min_diff=1)
-    recent = tuple(Directory("0" * 32, files) for _ in range(MAX_BATCHES))
+    recent = tuple(Directory("0" * 32, files) for _ in range(limits.VIEW_BATCHES))
     parts = Layout(uri, tuple(columns), 2**61, 2**62, Directory("0" * 32, (base,)), recent, (), (), ())
     without_hashes = replace(parts, recent=(), unhashed=recent)
     marker = Marker(uri, "0" * 36, 10**9, "0" * 16, "0" * 16)
