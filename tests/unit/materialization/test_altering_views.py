@@ -11,7 +11,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization import grants
-from dbt.adapters.mvsink.materialization.publish import Docs, ViewNotReadable, alter_statement, publish
+from dbt.adapters.mvsink.materialization.publish import Docs, ViewNotReadable, WantedView, publish
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_marker
 
@@ -64,7 +64,7 @@ def no_grants(monkeypatch):
 
 @pytest.mark.parametrize("docs", [Docs(), Docs("ours", {"id": ""}, {"team": "a"})], ids=["none", "the same"])
 def test_a_view_of_which_only_the_text_changes_is_altered(docs):
-    statement = alter_statement("`s`.`m`", HANDLE, STATE, VIEW, docs, ORDER)
+    statement = WantedView("`s`.`m`", HANDLE, STATE, VIEW, docs, ORDER).altering()
     opening, text = statement.split(" as\n", 1)
     assert opening == "alter view `s`.`m`"
     assert text.index("`it's`") < text.index("`id`")
@@ -73,7 +73,7 @@ def test_a_view_of_which_only_the_text_changes_is_altered(docs):
 
 @pytest.mark.parametrize(("view", "docs"), OTHERS.values(), ids=OTHERS)
 def test_what_altering_would_lose_or_leave_as_it_was_is_written_by_creating(view, docs):
-    assert alter_statement("`s`.`m`", HANDLE, STATE, view, docs, ORDER) == ""
+    assert WantedView("`s`.`m`", HANDLE, STATE, view, docs, ORDER).altering() == ""
     engine = Engine()
     publish(engine, "`s`.`m`", HANDLE, view, docs, ORDER)
     [statement] = engine.ran
@@ -84,9 +84,9 @@ def test_a_text_that_needs_short_names_needs_the_list_of_columns():
     names = [f"{'long' * 15}_{i}" for i in range(600)]
     state = replace(STATE, schema=pa.schema([(name, pa.int64()) for name in names]))
     view = replace(VIEW, columns=tuple(names))
-    assert alter_statement("`s`.`m`", HANDLE, state, view, Docs(), names) == ""
+    assert WantedView("`s`.`m`", HANDLE, state, view, Docs(), names).altering() == ""
     few = replace(STATE, schema=pa.schema([(name, pa.int64()) for name in names[:6]]))
-    assert alter_statement("`s`.`m`", HANDLE, few, replace(view, columns=tuple(names[:6])), Docs(), ())
+    assert WantedView("`s`.`m`", HANDLE, few, replace(view, columns=tuple(names[:6])), Docs(), ()).altering()
 
 
 def test_a_view_that_cannot_be_altered_is_replaced_with_all_that_was_on_it():

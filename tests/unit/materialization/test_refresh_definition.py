@@ -14,7 +14,7 @@ import pytest
 
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged
 from dbt.adapters.mvsink.materialization.definition import Definition
-from dbt.adapters.mvsink.materialization.publish import Docs, fingerprint, view_statement
+from dbt.adapters.mvsink.materialization.publish import Docs, WantedView, fingerprint
 from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, stored_schedule
@@ -137,7 +137,7 @@ VIEWS = {
 @pytest.mark.parametrize(("state", "message"), VIEWS.values(), ids=VIEWS)
 def test_the_view_of_a_shard_without_contents_says_when_it_will_have_some(state, message):
     handle = SimpleNamespace(uri="/s", files_in=None, column_names=None)
-    text = view_statement("`s`.`m`", handle, state, None, Docs(), ())
+    text = WantedView("`s`.`m`", handle, state, None, Docs(), ()).replacing()
     assert f"select min({message}) m" in text
     moved = replace(state, upper=Antichain.of(T + HOUR), since=Antichain.of(T + HOUR))
     # then it is to be published again

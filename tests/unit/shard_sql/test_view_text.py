@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.credentials import DERBY_TEXT
 from dbt.adapters.mvsink.engine import Column, DataflowError, EngineError, parse_type
 from dbt.adapters.mvsink.engine.sql import IN_ONE_TASK
 from dbt.adapters.mvsink.materialization import grants
-from dbt.adapters.mvsink.materialization.publish import Docs, check_fits, view_statement
+from dbt.adapters.mvsink.materialization.publish import Docs, WantedView, check_fits
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 
 COLUMNS = 40
@@ -60,7 +60,7 @@ def view_text(state: ShardState) -> str:
     handle = SimpleNamespace(
         uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None
     )
-    return view_statement("`analytics`.`orders`", handle, state, None, Docs(), ())
+    return WantedView("`analytics`.`orders`", handle, state, None, Docs(), ()).replacing()
 
 
 @pytest.mark.parametrize("sizes", CASES.values(), ids=CASES)
@@ -131,7 +131,7 @@ def test_many_columns_with_long_names_are_spelled_once_a_scan(sizes):
         for batch in {f.batch_id for f in state.files}
     }
     handle = SimpleNamespace(uri="/shards/analytics/orders", files_in=counted.get, column_names=None)
-    text = view_statement("s.v", handle, state, None, Docs(), ()).split("\nas\n", 1)[1]
+    text = WantedView("s.v", handle, state, None, Docs(), ()).replacing().split("\nas\n", 1)[1]
     assert len(text) < DERBY_TEXT and text.count(f"`{names[7]}`") <= 2
 
 

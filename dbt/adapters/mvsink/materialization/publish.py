@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
@@ -91,70 +92,104 @@ def publish(
     """
     readable = {current.form} if current and current.shard_id == str(handle.shard_id) else set()
     for _ in range(limits.PUBLISH_ROUNDS):
-        state = handle.state()
-        readable.add(check_form(engine, relation, handle, state, order, readable))
+        wanted = WantedView(relation, handle, handle.state(), current, docs, order)
+        readable.add(_check_form(engine, wanted, readable))
         try:
-            _show(engine, relation, handle, state, current, docs, order)
+            _show(engine, wanted)
         except EngineError as error:
             if NAMED_BY_SPARK not in error.message:
                 raise
-            _show(engine, relation, handle, state, current, docs, order, renaming=True)
-        if fingerprint(handle.state()) == fingerprint(state):
-            return state
+            _show(engine, wanted, renaming=True)
+        if fingerprint(handle.state()) == fingerprint(wanted.state):
+            return wanted.state
     raise RuntimeError(
         f"{relation}: the shard's files changed {limits.PUBLISH_ROUNDS} times while its view was being published"
     )
 
 
-def _show(
-    engine: Engine,
-    relation: str,
-    handle: WriteHandle,
-    state: ShardState,
-    current: PublishedView | None,
-    docs: Docs,
-    order: Sequence[str],
-    *,
-    renaming: bool = False,
-) -> None:
-    """Make the view show this version. ``renaming``: see `_named`."""
-    altered = alter_statement(relation, handle, state, current, docs, order, renaming=renaming)
-    if _altered(engine, relation, altered):
+@dataclass(frozen=True)
+class WantedView:
+    """What a view is to be: it shows the version ``state`` of the shard. See `publish`."""
+
+    relation: str
+    handle: WriteHandle
+    state: ShardState
+    current: PublishedView | None
+    docs: Docs
+    order: Sequence[str] = ()
+
+    @cached_property
+    def parts(self) -> Layout:
+        return Layout.of(self.handle, self.state)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The columns, in the order of the view."""
+        return list(self.order if sorted(self.order) == sorted(self.parts.names) else self.parts.names)
+
+    @cached_property
+    def form(self) -> str:
+        """A digest of the columns, their types, and the text's kinds of parts; not of the files."""
+        text = NUMBERS.sub("0", FILES_NAMED.sub("files", _query(self.parts, self.names, self.state)))
+        types = (f"{column.name} {column.type.text}" for column in self.parts.columns)
+        return hashlib.sha256("\n".join([text, *types, *self.names]).encode()).hexdigest()[:16]
+
+    @cached_property
+    def marker(self) -> Marker:
+        state = self.state
+        return Marker(self.handle.uri, str(state.shard_id), state.version, fingerprint(state), self.form)
+
+    def replacing(self, *, renaming: bool = False) -> str:
+        """The whole `CREATE OR REPLACE VIEW`. ``renaming``: see `_named`."""
+        wanted = _overlaid(self.current, self.docs)
+        comments = wanted.column_comments or {}
+        columns = ", ".join(_column(name, comments.get(name, "")) for name in self.names)
+        properties = {**wanted.properties, **self.marker.properties()}
+        listed = ", ".join(
+            f"{sql.constant(key)} = {sql.constant(value)}" for key, value in properties.items()
+        )
+        query = _query(self.parts, self.names, self.state, renaming=renaming)
+        return (
+            f"create or replace view {self.relation} ({columns})\n"
+            + (f"comment {sql.constant(wanted.comment)}\n" if wanted.comment else "")
+            + f"tblproperties ({listed})\nas\n{self.marker.within(query)}"
+        )
+
+    def altering(self, *, renaming: bool = False) -> str:
+        """The `ALTER VIEW` that does the same; empty if one would not: it gives the columns the
+        names that they have in the query, drops their comments, and keeps all else.
+        """
+        current, names = self.current, self.names
+        if current is None or not current.marked or current.versioned:
+            return ""
+        marker = self.marker
+        same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
+        kept = Docs(current.comment, {}, current.properties)
+        query = _long(self.parts, names, self.state)
+        if not same or _overlaid(current, self.docs) != kept or len(query) > limits.LONG_VIEW:
+            return ""
+        return f"alter view {self.relation} as\n{marker.within(_named(query, names) if renaming else query)}"
+
+
+def _show(engine: Engine, wanted: WantedView, *, renaming: bool = False) -> None:
+    """Make the view show it. ``renaming``: see `_named`."""
+    if _altered(engine, wanted.relation, wanted.altering(renaming=renaming)):
         return
-    existing = grants.on_view(engine, relation) if current else ()
-    engine.execute(
-        view_statement(relation, handle, state, current, docs, order, renaming=renaming), "publish"
-    )
-    grants.restore(engine, relation, existing)
+    existing = grants.on_view(engine, wanted.relation) if wanted.current else ()
+    engine.execute(wanted.replacing(renaming=renaming), "publish")
+    grants.restore(engine, wanted.relation, existing)
 
 
-def check_form(
-    engine: Engine,
-    relation: str,
-    handle: WriteHandle,
-    state: ShardState,
-    order: Sequence[str],
-    readable: Collection[str],
-) -> str:
-    """The form of the view's text for this version. Unless it is among those that are ``readable``,
-    what the view will show is read first, a row of each scan. Raises `ViewNotReadable`.
+def _check_form(engine: Engine, wanted: WantedView, readable: Collection[str]) -> str:
+    """The form of the view's text. Unless it is among those that are ``readable``, what the view
+    will show is read first, a row of each scan. Raises `ViewNotReadable`.
     """
-    parts = Layout.of(handle, state)
-    names = _names(parts, order)
-    form = form_of(parts, names, state)
-    if state.readable and form not in readable:
+    if wanted.state.readable and wanted.form not in readable:
         try:
-            engine.query(_row_of_each(engine, parts, names, state), "read once")
+            engine.query(_row_of_each(engine, wanted.parts, wanted.names, wanted.state), "read once")
         except EngineError as error:
-            raise ViewNotReadable(relation, error.message) from error
-    return form
-
-
-def form_of(parts: Layout, names: Sequence[str], state: ShardState) -> str:
-    """A digest of the columns, their types, and the text's kinds of parts; not of the files."""
-    text = NUMBERS.sub("0", FILES_NAMED.sub("files", _query(parts, names, state)))
-    what = [text, *(f"{column.name} {column.type.text}" for column in parts.columns), *names]
-    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+            raise ViewNotReadable(wanted.relation, error.message) from error
+    return wanted.form
 
 
 def _row_of_each(engine: Engine, parts: Layout, names: Sequence[str], state: ShardState) -> str:
@@ -200,57 +235,6 @@ def fingerprint(state: ShardState) -> str:
     return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
 
-def view_statement(
-    relation: str,
-    handle: WriteHandle,
-    state: ShardState,
-    current: PublishedView | None,
-    docs: Docs,
-    order: Sequence[str],
-    *,
-    renaming: bool = False,
-) -> str:
-    """The whole `CREATE OR REPLACE VIEW` for one version."""
-    parts, wanted = Layout.of(handle, state), _overlaid(current, docs)
-    names = _names(parts, order)
-    marker = _marker(handle, state, parts, names)
-    comments = wanted.column_comments or {}
-    columns = ", ".join(_column(name, comments.get(name, "")) for name in names)
-    properties = {**wanted.properties, **marker.properties()}
-    listed = ", ".join(f"{sql.constant(key)} = {sql.constant(value)}" for key, value in properties.items())
-    return (
-        f"create or replace view {relation} ({columns})\n"
-        + (f"comment {sql.constant(wanted.comment)}\n" if wanted.comment else "")
-        + f"tblproperties ({listed})\nas\n{marker.within(_query(parts, names, state, renaming=renaming))}"
-    )
-
-
-def alter_statement(
-    relation: str,
-    handle: WriteHandle,
-    state: ShardState,
-    current: PublishedView | None,
-    docs: Docs,
-    order: Sequence[str],
-    *,
-    renaming: bool = False,
-) -> str:
-    """The `ALTER VIEW` that does the same; empty if one would not: it gives the columns the names
-    that they have in the query, drops their comments, and keeps all else.
-    """
-    if current is None or not current.marked or current.versioned:
-        return ""
-    parts = Layout.of(handle, state)
-    names = _names(parts, order)
-    marker = _marker(handle, state, parts, names)
-    same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
-    kept = Docs(current.comment, {}, current.properties)
-    query = _long(parts, names, state)
-    if not same or _overlaid(current, docs) != kept or len(query) > limits.LONG_VIEW:
-        return ""
-    return f"alter view {relation} as\n{marker.within(_named(query, names) if renaming else query)}"
-
-
 def _altered(engine: Engine, relation: str, statement: str) -> bool:
     """Execute the ``statement``, if there is one. Whether it did what was wanted."""
     try:
@@ -264,11 +248,6 @@ def _altered(engine: Engine, relation: str, statement: str) -> bool:
     return bool(statement)
 
 
-def _marker(handle: WriteHandle, state: ShardState, parts: Layout, names: Sequence[str]) -> Marker:
-    form = form_of(parts, names, state)
-    return Marker(handle.uri, str(state.shard_id), state.version, fingerprint(state), form)
-
-
 def _overlaid(current: PublishedView | None, docs: Docs) -> Docs:
     """What people put on the ``current`` view, overlaid with what dbt wants."""
     kept = current or PublishedView("", "", 0, "")
@@ -278,10 +257,6 @@ def _overlaid(current: PublishedView | None, docs: Docs) -> Docs:
         {**kept.column_comments, **of_columns},
         {**kept.properties, **docs.properties},
     )
-
-
-def _names(parts: Layout, order: Sequence[str]) -> list[str]:
-    return list(order if sorted(order) == sorted(parts.names) else parts.names)
 
 
 def _query(
