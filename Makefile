@@ -7,9 +7,10 @@ CLIENT := .venv-client
 COMPAT := .venv-compat
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
-ROUGH := tests/functional/rough tests/fault $(patsubst %,tests/functional/%.py,materialization/test_incremental materialization/test_frames \
-  materialization/test_listings materialization/test_wide continual_task/test_dbt_tables cli/test_plan_against cli/test_watch \
-  connection/test_class_archive connection/test_default_profile)
+ROUGH := tests/functional/rough tests/fault $(patsubst %,tests/functional/%.py,cli/test_past cli/test_plan_against cli/test_undo cli/test_watch \
+  connection/test_class_archive connection/test_default_profile continual_task/test_dbt_tables materialization/test_columns \
+  materialization/test_explain materialization/test_frames materialization/test_incremental materialization/test_listings \
+  materialization/test_wide)
 # dbt's suites of what the adapter inherits as it is, and the wrong rules that random queries must notice: CI has no time for them. Nor
 # for the tests with the mark `seldom`.
 SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,clone_and_show constraints data_types docs ephemeral grants hooks incremental packages \
@@ -20,6 +21,9 @@ STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
 SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
+# Python keeps what it has compiled, even in a container that says it should not: else every process compiles dbt and this package
+# again, which is half of the time that their import takes.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup constraints test rough seldom long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
