@@ -165,6 +165,10 @@ class Layout:
     def hash_of(self) -> str:
         return row_hash(self.columns, self.salt, ERROR)
 
+    def believed_hash(self) -> str:
+        """The hash of a row outside the base, computed if no trusted one is stored."""
+        return f"coalesce({HASH}, {self.hash_of()})" if self.unhashed or self.loose else HASH
+
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         """``select items`` from whole directories, read through one glob."""
         return f"select {items} from {sql.parquet(self.glob(directories))}" + (

@@ -30,7 +30,6 @@ from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.whole_rows import net, row_hash
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.sink.detection import believed_hash
 
 BASE = "_mv_base"
 
@@ -220,7 +219,7 @@ def persisted(layout: Layout, *, errors_only: bool = False) -> str | None:
         return None
     items = sql.columns(layout.names)
     where = f"{ERROR} is not null" if errors_only else ""
-    tail = f"{items}, {ERROR}, {believed_hash(layout)} {HASH}, {DIFF}"
+    tail = f"{items}, {ERROR}, {layout.believed_hash()} {HASH}, {DIFF}"
     like_a_base = tuple(directory for directory in layout.recent if directory.compacted)
     others = tuple(directory for directory in layout.recent if not directory.compacted)
     parts = layout.parts((*others, *layout.unhashed), f"{tail}, 0L {BASE}", where)

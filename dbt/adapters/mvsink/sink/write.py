@@ -17,7 +17,7 @@ are and how many of them changed (`run_history`, docs/performance.md):
 - *Hashes*, where more changed: the same three steps, but with the hash of each row in place of
   buckets. An unchanged row is not written, and only its hash is shuffled.
 - *Once*, where nearly all changed, or where evaluating the query again takes longer than writing
-  all rows. All rows are staged, and each hash is compared with the shard's (`copied`). Only the
+  all rows. All rows are staged, and each hash is compared with the shard's (`detection`). Only the
   rows whose hashes differ are grouped. Where nearly all differ, the staged rows replace the shard's
   rows, which a negated copy takes back (`shard.directories`).
 
@@ -45,21 +45,19 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import StagedDirectory, StagingHandle, negatable
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Layout
 from dbt.adapters.mvsink.shard_sql.stager import Stager, added_up
-from dbt.adapters.mvsink.sink.copied import (
-    DifferingHashes,
-    EvaluatedFiles,
-    differing_hashes,
-    staged_negation,
-    updates_of,
-)
 from dbt.adapters.mvsink.sink.correction import BASE, Correction, Desired, persisted
 from dbt.adapters.mvsink.sink.detection import (
     FIXED_WIDTH,
     Buckets,
     BucketScope,
+    DifferingHashes,
+    EvaluatedFiles,
     differing_buckets,
+    differing_hashes,
     locator,
     narrow,
+    staged_negation,
+    updates_of,
 )
 from dbt.adapters.mvsink.sink.round import Previewed, Round, Written
 from dbt.adapters.mvsink.sink.run_history import BUCKETS, HASHES, ONCE, RunHistory, nearly_all
