@@ -152,9 +152,9 @@ class Query:
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.timeout(7200 if EVERY else 600)
-def test_the_changes_of_the_inputs_give_what_the_query_gives(name, spark, tmp_path):
+def test_the_changes_of_the_inputs_give_what_the_query_gives(name, quick, tmp_path):
     chosen = {key: text for key, text in texts(name).items() if EVERY or key in FEW[name]}
-    database = Database(spark, tmp_path, name, chosen)
+    database = Database(quick, tmp_path, name, chosen)
     database.change(0)
     ran: Counter[bool] = Counter()
     queries = [Query(database, f"q{key}", text) for key, text in chosen.items()]

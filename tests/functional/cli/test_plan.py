@@ -12,6 +12,7 @@ from dbt.tests.util import run_dbt
 from dbt.adapters.mvsink.cli.main import cli
 from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
+pytestmark = pytest.mark.usefixtures("small_data")
 CHANGED = "select * from values (1, 'a'), (2, 'z'), (4, cast(null as string)) as t(id, name)"
 TABLE = "{{ config(materialized='table') }} select 1 as x"
 SCHEMA = "models: [{name: mv, columns: [{name: id, data_tests: [unique]}]}]"
