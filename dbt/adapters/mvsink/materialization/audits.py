@@ -1,6 +1,6 @@
 """A model's `audit`: which tests its new contents must pass before they are published.
 
-dbt compiles the tests, as `dbt test` would: `where`, `limit`, ephemeral references and all. Then
+dbt compiles the tests as for `dbt test`, including `where`, `limit` and ephemeral references. Then
 the query of the new contents replaces the model's relation in them. Other relations are read as
 they are.
 
@@ -9,8 +9,8 @@ singular tests that read it. It leaves out a test that also reads a relation dow
 model, because that is as old as the published contents; `audit` may name such a test. Unit tests
 are never audits: they read no contents.
 
-With `audit: {scope: changes}` some check only changed rows: those that the added rows decide
-(`user_sql.deciding_rows`), provided that the contents before have passed the same audit without a
+With `audit: {scope: changes}` some audits check only rows whose verdict the added rows can change
+(`user_sql.deciding_rows`), provided that the previous contents passed the same audit without a
 failure. An audit is the same if its text, the session's ANSI mode and time zone, and the other
 relations that it reads are the same: its digest covers all of these. A parent of `relationships`
 has to be a published shard, whose view names the version that it shows.
@@ -43,7 +43,9 @@ TEST = "test"
 
 @dataclass(frozen=True)
 class CompiledTest:
-    """A test as dbt runs it: ``sql`` gives its failing rows; the rest decides what they mean."""
+    """A test as dbt runs it: ``sql`` gives its failing rows; the other fields decide what they
+    mean.
+    """
 
     name: str
     sql: str
@@ -139,8 +141,8 @@ Shown = Callable[[str], str]  # what identifies the contents of a relation, or "
 
 
 def narrowed(context: RunContext, tests: Sequence[CompiledTest]) -> list[CompiledTest]:
-    """``tests`` with their scopes, or why they look at all rows. Asks the engine for its settings,
-    and for the parents.
+    """``tests`` with their scopes, or why they look at all rows. Asks the engine for its settings
+    and about the parents.
     """
     engine = context.engine
     settings = f"{ansi_mode(engine, context.model)} {session_of(engine).zone}"

@@ -40,7 +40,7 @@ class Invocation:
 
     @property
     def sources(self) -> frozenset[str]:
-        """What the model reads and no model makes."""
+        """The relations that the model reads and that no model makes."""
         return frozenset(
             name for name, unique_id in self.references.items() if unique_id.startswith("source.")
         )
@@ -48,13 +48,13 @@ class Invocation:
 
 @dataclass(frozen=True)
 class RunContext:
-    """The model, its options and its place.
+    """The model, its options and the location of its shard.
 
-    ``model`` is ``schema.identifier``; ``query`` is the compiled text, in which dbt's views are
-    replaced by their texts in time (``own_text``: see `compiled`); ``published`` is what its view
-    shows, None without a view that shows a shard. ``session`` identifies what runs the engine's
-    statements. ``longest_view`` is how many characters of a view's text the metastore keeps; None:
-    unlimited. ``embedded``: the engine's driver is this process.
+    ``model`` is ``schema.identifier``. ``query`` is the compiled text, in which dbt's views are
+    later replaced by their texts; `compiled` explains ``own_text``. ``published`` is what its view
+    shows, None if there is no view that shows a shard. ``session`` identifies what runs the
+    engine's statements. ``longest_view`` is how many characters of a view's text the metastore
+    keeps, None if unlimited. ``embedded`` means that the engine's driver is this process.
     """
 
     model: str
@@ -82,7 +82,7 @@ class RunContext:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """What the query may read, as it is named there."""
+        """The relations that the query may read, as it names them."""
         own = self.invocation.references
         known = {parts(name) for name in own}
         below = () if self.views is None else self.views.names
@@ -94,7 +94,7 @@ class RunContext:
 
     @property
     def read_only(self) -> bool:
-        """By the model's config, the profile, or the invocation."""
+        """Whether the run is read-only: by the model's config, the profile, or the invocation."""
         return self.options.read_only or self.invocation.read_only
 
     @property
@@ -109,5 +109,5 @@ class RunContext:
 
     @property
     def purpose(self) -> str:
-        """What commits say that they are for."""
+        """The purpose that commits record."""
         return f"mv_sink({self.model})"

@@ -15,7 +15,9 @@ ENFORCED = ("not_null", "check")
 
 
 def contract_assertions(node: Mapping[str, Any], *, fails: bool) -> tuple[Assertion, ...]:
-    """`not_null` and `check`. A broken one fails the query (``fails``) or is an error update."""
+    """The conditions of `not_null` and `check`. A row that breaks one fails the query (``fails``)
+    or becomes an error update.
+    """
     assertions: list[Assertion] = []
     for kind, constraint, columns in _declared(node):
         if kind == "not_null":
@@ -64,7 +66,7 @@ def statement_breaks_contract(
 def constraints_are_enforced() -> None:
     """Keep dbt from warning that maintained models ignore constraints, as it does by default.
 
-    For what they do not enforce (`unique`, keys) we warn ourselves.
+    For constraints that they do not enforce (`unique`, keys) we warn ourselves.
     """
     from dbt.contracts.graph.nodes import ModelNode
 
@@ -74,14 +76,16 @@ def constraints_are_enforced() -> None:
 
 
 class _Enforces(property):
-    """dbt's own property, and true for maintained models."""
+    """dbt's own property, which is also true for maintained models."""
 
     def __init__(self, dbts: property):
         super().__init__(lambda node: node.config.materialized in MAINTAINED or dbts.__get__(node))
 
 
 def _declared(node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-    """Kind, constraint and columns of each, column ones first; empty if no contract is enforced."""
+    """Kind, constraint and columns of each, those of columns first; empty if no contract is
+    enforced.
+    """
     if not (node.get("config") or {}).get("contract", {}).get("enforced"):
         return
     for column in (node.get("columns") or {}).values():
@@ -98,7 +102,7 @@ def _kind(constraint: Mapping[str, Any]) -> str:
 def assertions(context: RunContext) -> tuple[Assertion, ...]:
     """`assert_not_null` and the contract's `not_null` and `check` constraints.
 
-    Without `on_error` the former records a violation, the latter fail the run.
+    Without `on_error` a violation of the former is recorded, while one of the latter fails the run.
     """
     on_error = context.options.on_error
     names = context.options.assert_not_null

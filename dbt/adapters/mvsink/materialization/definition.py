@@ -1,4 +1,4 @@
-"""What a shard records of its model, in properties: owner, definition, whether it is a sample.
+"""What a shard's properties record about its model: owner, definition, and whether it is a sample.
 
 Two owners of one shard would correct each other forever, so a run of another model, project or
 target is refused. The definition has three parts: the query with `mv_now()` as a placeholder and
@@ -6,7 +6,8 @@ references by unique id (deferral does not change it); whether the engine was in
 decides the results of casts and overflows; and the refresh schedule.
 
 A change takes effect with the next write. If a schedule delays that write, `apply` makes a new
-generation at once for a changed query; a changed schedule alone counts from the shard's upper.
+generation at once for a changed query. If only the schedule changed, it counts from the shard's
+upper.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from dbt.adapters.mvsink.user_sql.marks import without_time
 
 @dataclass(frozen=True)
 class Definition:
-    """A model as its shard should record it."""
+    """The definition of a model, as its shard should record it."""
 
     project: str
     unique_id: str
@@ -72,7 +73,9 @@ class Definition:
         }
 
     def properties_before_effect(self, state: ShardState) -> dict[str, str]:
-        """The properties while the contents are of the old definition: only the schedule is new."""
+        """The properties as long as the contents are those of the old definition: only the schedule
+        is new.
+        """
         mine = self.properties()
         if not state.readable or DEFINITION not in state.properties:
             return mine
@@ -86,7 +89,7 @@ class Definition:
             raise OwnedByAnother(model, uri, _words(owner_of(state)), _words(json.loads(mine[OWNER])))
 
     def check_sample(self, model: str, state: ShardState) -> None:
-        """Raises `SampledRun` if a sample would replace contents that are not one."""
+        """Raises `SampledRun` if a sample would replace contents that are not a sample."""
         has_contents = state.readable and state.dropped is None
         if self.sampled and has_contents and not is_sample(state):
             raise SampledRun(model)
@@ -108,7 +111,7 @@ class Definition:
 
     def check_changes(self, model: str, policy: str, state: ShardState, plan: RunPlan) -> str:
         """A warning if the policy is ``continue`` and something changed, else empty. ``plan`` is
-        the run's. Raises `ConfigurationChanged` if the policy is ``fail``.
+        the plan of the run. Raises `ConfigurationChanged` if the policy is ``fail``.
         """
         changed = " and ".join(self.changes(state))
         if changed and policy == "fail":

@@ -15,7 +15,7 @@ LOWER_ERRORS = (DataflowError, ShardError)
 
 
 def translate(model: str, error: Exception) -> DbtRuntimeError:
-    """``error`` as dbt's, with the name of ``model`` (or of a macro) in front."""
+    """``error`` as an error of dbt's, with the name of ``model`` (or of a macro) in front."""
     if isinstance(error, EngineError) and isinstance(error.__cause__, DbtRuntimeError):
         return error.__cause__
     message = str(error)
@@ -24,7 +24,7 @@ def translate(model: str, error: Exception) -> DbtRuntimeError:
 
 @contextmanager
 def translated(model: str) -> Iterator[None]:
-    """Errors of the lower layers leave this block as dbt's."""
+    """Errors of the lower layers leave this block as errors of dbt's."""
     try:
         yield
     except LOWER_ERRORS as error:

@@ -1,10 +1,10 @@
-"""Whether a view's query has to be evaluated: what is known of its inputs, and of everything else
-that decides its contents.
+"""Whether a view's query has to be evaluated: what is known about its inputs, and about everything
+else that decides its contents.
 
-The *plan* is one number for the latter: the compiled query, what it reads by name, the texts of
-views, the session's settings, Spark's version, the assertions. If plan and positions are those that
-the contents were computed from, and no other tool wrote the shard, evaluating the query again could
-only give the same.
+The *plan* is one number for the latter: the compiled query, the names of what it reads, the texts
+of views, the session's settings, Spark's version, the assertions. If the contents were computed
+from the same plan and positions, and no other tool wrote the shard, evaluating the query again
+could only give the same rows.
 """
 
 from __future__ import annotations
@@ -52,17 +52,20 @@ RULES = "2"  # another number: what was recorded before proves nothing
 
 
 class InputsMoved(Exception):
-    """What was certain when the run began no longer is: the query has to be evaluated after all."""
+    """What was certain when the run began no longer is, so the query has to be evaluated after
+    all.
+    """
 
 
 @dataclass(frozen=True)
 class InputEvidence:
-    """See `Evidence`. ``reads``: what the query reads besides ``references``.
+    """See `Evidence`. ``reads`` is what the query reads besides ``references``.
 
-    ``certain``: the run has prepared nothing for an evaluation, because it needs none. ``listed``:
-    the numbers of the files of tables, before Spark listed them for this run. ``before``: where the
-    inputs stood when the run began, if that is known. ``sums``: the model's, at the run's time;
-    ``recorded``: the model's progress, if it may be that of earlier sums.
+    ``certain`` means that the run has prepared nothing for an evaluation, because it needs none.
+    ``listed`` has numbers for the files of tables, from before Spark listed them for this run.
+    ``before`` has the positions of the inputs when the run began, if they are known. ``sums`` are
+    the model's sums at the run's time; ``recorded`` is the model's progress, if it may be that of
+    earlier sums.
     """
 
     context: RunContext
@@ -88,21 +91,25 @@ class InputEvidence:
         )
 
     def proves_columns(self, state: ShardState, time: int, columns: Sequence[Column]) -> bool:
-        """Whether the query has these ``columns``: it had them when the contents in ``state`` were
-        computed (the shard's may differ: it keeps old ones), the plan is the same, and the columns
-        of all that the query reads are a part of it.
+        """Whether the query has these ``columns``. It has if it had them when the contents in
+        ``state`` were computed (the shard may also keep old columns), the plan is the same, and the
+        plan covers the columns of everything that the query reads.
         """
         had_them = state.properties.get(COLUMNS) == self._columns_number(columns)
         kinds = {position.kind for position in self.positions(time)}
         return had_them and self.problem(state) is None and kinds <= {FILE_LIST, "view", CLOCK}
 
     def properties(self, columns: Sequence[Column]) -> dict[str, str]:
-        """The properties that keep what the query reads, and its ``columns`` if it is evaluated."""
+        """The properties that record what the query reads and, if it is evaluated, its
+        ``columns``.
+        """
         kept = {READS: json.dumps(self.reads.stored(), sort_keys=True)}
         return kept if self.certain else {**kept, COLUMNS: self._columns_number(columns)}
 
     def _columns_number(self, columns: Sequence[Column]) -> str:
-        """With the plan: a run killed between its contents and its properties leaves old ones."""
+        """A number for the columns and the plan: a run that is killed after its contents and before
+        its properties leaves old properties.
+        """
         described = json.dumps([(column.name, column.type.spelled) for column in columns])
         return str(number_of([f"columns {described}", f"plan {self.plan}"]))
 
@@ -117,8 +124,8 @@ class InputEvidence:
         return Progress(self.plan, numbers, files)
 
     def _reading(self, state: ShardState, time: int) -> Mapping[str, int]:
-        """What to record of how the query is read. A new definition is compared first where that is
-        certain to be asked, so that later runs do not ask.
+        """What to record about how the query is read. Where later runs would certainly ask about a
+        new definition, it is compared now.
         """
         always = self.context.options.incremental is Incremental.ALWAYS
         if state.plan != self.plan and always:
@@ -126,8 +133,8 @@ class InputEvidence:
         return witness.numbers(self.context, self.recorded)
 
     def _sums_progress(self, state: ShardState, time: int) -> Mapping[str, int]:
-        """What to record of the model's sums. As long as nothing changes, contents that were those
-        of earlier sums still are.
+        """What to record about the model's sums. As long as nothing changes, contents that were
+        computed from earlier sums stay valid.
         """
         if self.sums is not None:
             return self.sums.numbers() if self.sums.time == time else {SUMS_TIME: 0}
@@ -166,7 +173,7 @@ class InputEvidence:
         return self.change(recorded, time).outlook(sum(file.size for file in state.files))
 
     def change(self, recorded: Callable[[str], int | None], time: int) -> QueryChange:
-        """What is known of the change of contents as of ``time`` (ms)."""
+        """What is known about the change of contents as of ``time`` (ms)."""
         refused = {} if self.context.views is None else self.context.views.refused
         inputs = QueryInputs(
             self._options, self.references, self.reads, self.positions(time), recorded, refused
@@ -174,7 +181,7 @@ class InputEvidence:
         return QueryChange(self.context, inputs, time)
 
     def with_sums(self, sums: KeptSums | None, recorded: Callable[[str], int | None]) -> InputEvidence:
-        """The same of a model whose sums are ``sums``."""
+        """The same evidence, for a model with the sums ``sums``."""
         return replace(self, before=self._inputs, sums=sums, recorded=recorded)
 
     def of_query(self, query: str) -> InputEvidence:
@@ -182,12 +189,14 @@ class InputEvidence:
         return replace(self, context=replace(self.context, query=query), before=self._inputs, recorded=None)
 
     def positions(self, time: int) -> tuple[Position, ...]:
-        """Where every input stands, for contents as of ``time`` (ms)."""
+        """The position of every input, for contents as of ``time`` (ms)."""
         clock = (clock_position(time),) if NOW.search(self.context.query) else ()
         return (*self._inspector.shards(time), *self._inputs, *clock)
 
     def problem(self, state: ShardState) -> EvaluateFully | None:
-        """Why the stored contents prove nothing, whatever the inputs are; None if they do."""
+        """Why the stored contents prove nothing, whatever the inputs are; None if there is no such
+        reason.
+        """
         if self._uncertain:
             return EvaluateFully(Why.UNCERTAIN, self._uncertain)
         if any(file.errors != 0 for file in state.files):
@@ -203,7 +212,7 @@ class InputEvidence:
 
     @property
     def tables_as_they_are(self) -> tuple[Position, ...]:
-        """The tables that have versions and are not read at one."""
+        """The tables that have versions but are not read at a fixed one."""
         tables = (each for each in self._inputs if each.kind in VERSIONED)
         return tuple(each for each in tables if self.references.version_of(each.name) is None)
 
@@ -248,7 +257,7 @@ class InputEvidence:
 
     @cached_property
     def _settings(self) -> tuple[tuple[str, ...], bool]:
-        """The session's settings that can decide a result, as texts; whether Spark is local."""
+        """The session's settings that can affect a result, as texts, and whether Spark is local."""
         engine = self.context.engine
         named = session_settings(engine)
         decisive = tuple(
@@ -281,7 +290,7 @@ class InputEvidence:
         )
 
     def refreshed(self) -> InputEvidence:
-        """The same after Spark has listed the tables' files again."""
+        """The same evidence after Spark has listed the tables' files again."""
         context, inspector = self.context, self._inspector.at_the_start()
         listed = relist(context.engine, self.reads.every_table, context.invocation.id, inspector.manifest)
         prepared = replace(self, certain=False, listed=listed)
@@ -297,8 +306,9 @@ def evaluating(
     earlier: InputEvidence | None = None,
 ) -> InputEvidence:
     """The evidence of a run that evaluates ``query``: what Spark says that it reads, with its
-    tables of files listed again. ``reads``: that, if it is known. ``earlier``: of the same run; its
-    positions count as those before the evaluation, after which they must be the same.
+    tables of files listed again. ``reads`` is what it reads, if that is known. ``earlier`` is
+    evidence of the same run, whose positions count as those before the evaluation; after it they
+    must be the same.
     """
     evidence = InputEvidence(context, references, reads or reads_of(context.engine, query))
     if earlier is not None and earlier.reads == evidence.reads:
@@ -309,8 +319,8 @@ def evaluating(
 def recollection(
     context: RunContext, references: References, state: ShardState
 ) -> tuple[InputEvidence, int] | None:
-    """What the shard in ``state`` recalls of its inputs, and the time (ms) of this run's contents;
-    None if the query has to be evaluated whatever they are.
+    """What the shard in ``state`` records about its inputs, and the time (ms) of this run's
+    contents; None if the query has to be evaluated, whatever the inputs are.
     """
     kept, invocation = state.properties.get(READS), context.invocation
     if kept is None or invocation.full_refresh or state.dropped is not None or not state.readable:
@@ -340,14 +350,14 @@ def verification_due(context: RunContext, state: ShardState | None) -> bool:
 
 
 def references_of(context: RunContext, refresh: Refresh | None) -> References:
-    """What the query reads at a time or a version. ``refresh``: what the run is for."""
+    """What the query reads at a time or a version. ``refresh`` is what the run is for."""
     engine, client, sources = context.engine, context.client, context.invocation.sources
     versions = _versions(context, refresh)
     return find_references(engine, client, context.query, context.relations, versions, sources)
 
 
 def as_said(context: RunContext, references: References, evidence: InputEvidence) -> References:
-    """``references`` that also say which tables with versions are read as they are, below a view,
+    """``references`` that also say which tables with versions, below a view, are read as they are
     although they are newer than the refresh.
     """
     refresh = references.refresh
@@ -366,7 +376,7 @@ def _below_views(context: RunContext, refresh: Refresh, evidence: InputEvidence)
 
 
 def _versions(context: RunContext, refresh: Refresh | None) -> TableVersions:
-    """On other machines' files only Spark looks."""
+    """The versions of tables. Only Spark looks at files of other machines."""
     local = refresh is not None and context.embedded and is_local_session(context.engine)
     options = TableOptions(context.engine, context.storage_options, local=local)
     return TableVersions(options, context.invocation.id, refresh)

@@ -50,14 +50,15 @@ NO_CONTENTS, VERIFICATION = "it has no contents yet", "a verification is due"
 
 @dataclass(frozen=True)
 class Explanation:
-    """``evaluates``: why something would be computed, empty if nothing would; ``rests``: then, why
-    not. ``inputs``: for each its name, kind, state, the reason if it cannot be known, and whether
-    its ``changes`` are `known` or `not known`, and where it stood and stands, if it ``moved``.
-    ``full``: why the query would be evaluated in full, empty if the contents follow from the
-    changes of the inputs. ``later``: why runs after this one would evaluate it when inputs change,
-    empty if they would not; None where `full` says it. ``always``: then such runs fail; ``fails``:
-    this one would. ``seconds``: see `RunHistory.seconds`. ``rules`` and ``remarks``: of the query,
-    see `incremental.describe`; none if it is not incremental.
+    """``evaluates`` says why something would be computed; if nothing would, it is empty and
+    ``rests`` says why. ``inputs`` has for each input its name, kind and state, the reason if it
+    cannot be known, whether its ``changes`` are `known` or `not known`, and, if it ``moved``, from
+    where to where. ``full`` says why the query would be evaluated in full, and is empty if the
+    contents follow from the changes of the inputs. ``later`` says why later runs would evaluate it
+    when inputs change; it is empty if they would not, and None if `full` says it. With ``always``
+    such runs would fail; ``fails`` says that this one would. `RunHistory.seconds` explains
+    ``seconds``. ``rules`` and ``remarks`` are those of `incremental.describe`; there are none if
+    the query is not incremental.
     """
 
     evaluates: str
@@ -87,11 +88,11 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
 def option_warnings(
     evidence: InputEvidence | None, opened: Opened, before: ShardState, kept: KeptSums | NotIncremental | None
 ) -> Iterator[str]:
-    """Warnings of options that ask for what the query does not allow, after a run of the opened
-    view, whose shard was ``before``, with the sums that it ``kept``, or why it cannot keep any.
+    """Warnings about options that ask for what the query does not allow, after a run of the opened
+    view. Its shard was in the state ``before``; ``kept`` are its sums, or why it cannot keep any.
 
-    Of `incremental: always` a run warns for which the query, or what decides its contents, is new:
-    it evaluated the query, and the runs after it fail.
+    A run warns about `incremental: always` if the query, or what decides its contents, is new: this
+    run evaluated the query, but later runs will fail.
     """
     context, timing = opened.context, opened.timing
     if isinstance(kept, NotIncremental) and context.options.state is SumsPolicy.ALWAYS:
@@ -114,7 +115,7 @@ def _always(opened: Opened) -> bool:
 
 @dataclass(frozen=True)
 class _Explained:
-    """A run as of ``time`` (ms)."""
+    """The explanation of a run as of ``time`` (ms)."""
 
     evidence: InputEvidence
     opened: Opened
@@ -154,8 +155,8 @@ class _Explained:
         return self._full(outlook, known).text
 
     def _full(self, increment: Increment | EvaluateFully, changed: Collection[str]) -> EvaluateFully:
-        """Why the query would be evaluated if the inputs ``changed`` did, `Why.UNSAID` if it would
-        not: as far as that is known before the changes are staged.
+        """Why the query would be evaluated after a change of the inputs ``changed``; `Why.UNSAID`
+        if it would not be, as far as that is known before the changes are staged.
         """
         decision = decide(self._case(increment))
         if decision.full is not None or decision.all_sums:
@@ -228,7 +229,7 @@ def _input(position: Position, recorded: Callable[[str], int | None], *, known: 
 
 
 def _moved(position: Position, before: int | None) -> str:
-    """From where to where, if people can read that."""
+    """From where to where the input moved, if people can read that."""
     if before is None or position.kind not in (SHARD, CLOCK, *VERSIONED):
         return ""
     timed = position.kind in (SHARD, CLOCK)

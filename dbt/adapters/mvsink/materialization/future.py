@@ -1,8 +1,8 @@
-"""A run's time beside the clock of the storage: a run far ahead would block its model until then.
+"""Compares a run's time with the storage's clock: a run far ahead would block its model until then.
 
 A little ahead is a warning. Over a day ahead is an error before anything is made, because nothing
-can be written to the shard until that time has passed. The clock is the storage's: this machine's
-may be what is wrong. It is asked once per invocation and shard root.
+can be written to the shard until that time has passed. The storage's clock is used, because this
+machine's may be the wrong one. It is read once per invocation and shard root.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FutureRun(MvsinkError):
 
 
 def check_time(context: RunContext) -> None:
-    """Raises `FutureRun`, or warns. A run that writes nothing may be at any time."""
+    """Raises `FutureRun`, or warns. A run that writes nothing may have any time."""
     time = context.invocation.time
     if context.read_only or context.invocation.explain:
         return
@@ -45,8 +45,8 @@ def check_time(context: RunContext) -> None:
 
 
 def storage_clock(context: RunContext) -> int:
-    """Now, in ms. A root that cannot be written to goes by this machine's clock: the run will say
-    what is wrong with it.
+    """Now, in ms. For a root that cannot be written to, this machine's clock: the run will report
+    the problem.
     """
     offsets, root = _ahead.of(context.invocation.id), context.shard_root
     if root not in offsets:

@@ -1,9 +1,9 @@
 """The sums of a model that adds up: a shard of their own, below the model's (`incremental.sums`).
 
-A run brings the sums to its time first, by a commit of their own; then the model follows from what
+A run first brings the sums to its time, by a commit of their own. Then the model follows from what
 changed in them. Both are computed from the same positions of the inputs. The model's commit records
-the time of the sums that its contents are those of: a run that dies between the two commits leaves
-sums that are ahead, and the next run reads what changed in them since the recorded time.
+the time of the sums from which its contents were computed. So if a run dies between the two commits
+and leaves sums that are ahead, the next run reads what changed in them since the recorded time.
 
 `state: auto` makes sums where the model's incremental runs took as long as evaluating its query, or
 where most of its groups change, and uses them unless runs with them take as long, too.
@@ -43,7 +43,7 @@ TIME, VERSION, SHARD = "sums", "sums/version", "sums/shard"
 
 
 def in_use(recorded: Callable[[str], int | None]) -> bool:
-    """Whether the model's contents are those of sums, by its progress."""
+    """Whether the model's contents were computed from sums, according to its progress."""
     return bool(recorded(TIME))
 
 
@@ -59,7 +59,7 @@ class SumsOfOtherRefresh(DataflowError):
 
 @dataclass(frozen=True)
 class KeptSums:
-    """Sums at the run's ``time`` (ms), and the model's ``query`` over them."""
+    """The sums at the run's ``time`` (ms), and the model's ``query`` over them."""
 
     reference: Reference
     query: str
@@ -67,7 +67,7 @@ class KeptSums:
     warnings: tuple[str, ...] = ()
 
     def numbers(self) -> dict[str, int]:
-        """What the model's progress records of them."""
+        """What the model's progress records about them."""
         return {TIME: self.time, VERSION: self.reference.state.version, SHARD: self._shard}
 
     @property
@@ -95,15 +95,15 @@ class KeptSums:
 
 @dataclass(frozen=True)
 class OverSums:
-    """`sink.ReadReferences` of a query over sums. To others it reads what the model reads."""
+    """`sink.ReadReferences` of a query over sums. Its read points are the model's."""
 
     references: References
     sums: Reference
     at: int
 
     def read_at(self, query: str, time: int) -> str:
-        """See `sink.ReadReferences`. Raises `SumsOfOtherRefresh`: the sums are those of ``at`` (ms)
-        alone.
+        """See `sink.ReadReferences`. Raises `SumsOfOtherRefresh` for another time than ``at`` (ms),
+        the time of the sums.
         """
         if time != self.at:
             raise SumsOfOtherRefresh(self.at, time)
@@ -116,8 +116,8 @@ class OverSums:
 
 @dataclass(frozen=True)
 class Keeper:
-    """Brings the sums of an opened model to the run's time. ``evidence``: of a query over what the
-    model reads. ``watch``: the run's.
+    """Brings the sums of an opened model to the run's time. ``evidence`` gives that of a query over
+    what the model reads; ``watch`` is the run's.
     """
 
     opened: Opened
@@ -127,8 +127,8 @@ class Keeper:
     verify: bool
 
     def keep(self, analysed: Analysed, time: int, resources: ExitStack) -> KeptSums | NotIncremental | None:
-        """The sums at ``time`` (ms), or why the query does not add up; None if another run was
-        there first, or they fail. ``resources`` closes their shard.
+        """The sums at ``time`` (ms), or why the query does not add up. None if another run wrote
+        them first, or if they fail. ``resources`` closes their shard.
         """
         sums = sums_of(analysed)
         if isinstance(sums, NotIncremental):
@@ -180,8 +180,8 @@ class Keeper:
         return KeptSums(reference, query, time, tuple(_warnings(outcome)))
 
     def retire(self, name: str) -> None:
-        """Mark the sums of earlier queries dropped, all but those called ``name``, and delete the
-        files of those that have been for long enough.
+        """Mark all sums except those called ``name`` dropped, and delete the files of sums that
+        were dropped long enough ago.
         """
         client, uri = self._context.client, self.opened.handle.uri
         for other in DeltaStorage(uri, self._context.storage_options).directories(SUMS):

@@ -102,8 +102,8 @@ class SelfCorrectingView:
 
 @dataclass(frozen=True)
 class CheckedView:
-    """A query that can run. ``references`` are the relations that it reads at a time of its own,
-    ``evidence`` is what is known about all that it reads.
+    """A query that can run. ``references`` are the relations that it reads at a fixed time;
+    ``evidence`` is what is known about everything that it reads.
     """
 
     context: RunContext
@@ -178,7 +178,7 @@ class CheckedView:
         )
 
     def _proved(self, opened: Opened) -> bool:
-        """Whether the contents are certainly those of the inputs, unless something is broken."""
+        """Whether the contents certainly match the inputs, unless something is broken."""
         state, time = opened.handle.state(), opened.timing.time
         evidence = self.evidence
         return (
@@ -186,14 +186,16 @@ class CheckedView:
         )
 
     def _as_ran(self, outcome: Outcome) -> str:
-        """The query with the write time as `mv_now()`, and its references as of it."""
+        """The query as it ran: with the write time as `mv_now()`, and its references as of that
+        time.
+        """
         text = self.context.query
         return (query_at if outcome.read is None else self.references.read_at)(text, outcome.time)
 
     def _sums(
         self, opened: Opened, watch: Stopwatch, resources: ExitStack
     ) -> KeptSums | NotIncremental | None:
-        """The model's sums at the run's time, or why it cannot keep any; None if it keeps none, or
+        """The model's sums at the run's time, or why it cannot keep any; None if it keeps none or
         nothing changed.
         """
         context, evidence, time = self.context, self.evidence, opened.timing.time
@@ -255,7 +257,9 @@ class CheckedView:
         return Driver(request, opened.handle, context.engine, watch)
 
     def _incremental(self, opened: Opened) -> Incremental:
-        """A preview does without the sums that a run uses, so it may have to evaluate."""
+        """The policy of the run. A preview does not use sums as a run does, so it may have to
+        evaluate the query.
+        """
         context, option = self.context, self.context.options.incremental
         spared = context.read_only and option is Incremental.ALWAYS and in_use(opened.handle.progress)
         return Incremental.AUTO if spared else option
@@ -272,7 +276,7 @@ class CheckedView:
         return self.evidence.with_sums(sums, opened.handle.progress)
 
     def _keep(self, opened: Opened, outcome: Outcome) -> list[str]:
-        """Record in the shard what belongs to its new contents. Returns what to warn of.
+        """Record in the shard what belongs to its new contents. Returns warnings.
 
         The definition follows the data, so an interrupted run leaves the old one.
         """
@@ -295,7 +299,9 @@ class CheckedView:
             self._holds(opened).take(timing.upper if timing.time is None else Antichain.of(timing.time))
 
     def _move_holds(self, opened: Opened, outcome: Outcome) -> list[str]:
-        """Release the history no longer needed. A failure keeps too much, and is a warning."""
+        """Release history that is no longer needed. A failure only keeps too much, so it is a
+        warning.
+        """
         scheduled, state = not self.context.options.refresh.on_commit, outcome.state
         if (
             self.context.read_only
@@ -324,7 +330,7 @@ class CheckedView:
         return origins_read(self.references.shards.values(), invocation.time, ledgers.of(invocation.id))
 
     def _remember_origins(self, opened: Opened, outcome: Outcome, read: Origins) -> None:
-        """For the models of this run that read this one."""
+        """Remember the origins for models of this run that read this one."""
         context, invocation = self.context, self.context.invocation
         if context.options.refresh.on_commit and (outcome.up_to_date or not context.read_only):
             origins = origins_after(
@@ -334,8 +340,9 @@ class CheckedView:
 
 
 def _recalled(context: RunContext, references: References) -> tuple[CheckedView | None, InputEvidence | None]:
-    """The query without asking Spark, if its columns are certainly the shard's: its inputs are as
-    they were, or at least have the same columns. And what is known about the inputs, in any case.
+    """The query, without asking Spark, if its columns are certainly the shard's because its inputs
+    are as they were or at least have the same columns. Also, in any case, what is known about the
+    inputs.
     """
     if context.published is None:
         return None, None
@@ -359,7 +366,7 @@ def _recalled(context: RunContext, references: References) -> tuple[CheckedView 
 
 
 def _columns(state: ShardState, order: Sequence[str]) -> tuple[Column, ...]:
-    """The shard's columns, in the ``order`` of its view if that has the same."""
+    """The shard's columns, in the ``order`` of its view if the view has the same columns."""
     columns = {column.name: column for column in shard_columns(state.schema)}
     return tuple(columns[name] for name in (order if sorted(order) == sorted(columns) else columns))
 
@@ -367,7 +374,7 @@ def _columns(state: ShardState, order: Sequence[str]) -> tuple[Column, ...]:
 def _checked(
     context: RunContext, references: References, earlier: InputEvidence | None = None
 ) -> CheckedView:
-    """The query with its columns as Spark sees them."""
+    """The query, with the columns that Spark reports."""
     described = references.described(context.query)
     empty, evidence = context.invocation.empty, None
     if empty:

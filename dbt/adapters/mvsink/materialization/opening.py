@@ -34,10 +34,10 @@ from dbt.adapters.mvsink.sink import Audit, RunPlan, run_timing
 
 @dataclass(frozen=True)
 class Opened:
-    """A shard that is this model's, and what the run is to do with it.
+    """A shard of this model, and what the run will do with it.
 
-    ``redefined``: a changed definition takes effect at once, whatever the schedule. ``timing`` was
-    decided on the state of the opening. ``warnings`` are raised when the run is complete.
+    If ``redefined``, a changed definition takes effect at once, whatever the schedule. ``timing``
+    was decided on the state at the opening. ``warnings`` are raised when the run is complete.
     """
 
     context: RunContext
@@ -51,7 +51,7 @@ class Opened:
 
     @property
     def new_query(self) -> bool:
-        """Whether the shard's contents are not known to be those of the query as it is now."""
+        """Whether the shard's contents may not be those of the present query."""
         return self.definition.other_query(self.handle.state())
 
 
@@ -92,8 +92,8 @@ def open_shard(
 def _published_shard(
     context: RunContext, published: PublishedView, client: ShardClient
 ) -> tuple[WriteHandle | None, tuple[str, ...]]:
-    """The shard that the view shows, or that same shard at the default place; None if a full
-    refresh replaces a lost one. Also what to warn of.
+    """The shard that the view shows, or the same shard at the default location; None if a full
+    refresh replaces a lost one. Also warnings.
     """
     gone, default = published.uri, context.default_uri
     try:
@@ -136,8 +136,8 @@ def _definition(context: RunContext) -> Definition:
 
 
 def refresh_foreseen(context: RunContext) -> Refresh | None:
-    """What `open_shard` will find that a scheduled view's run is for, unless another run comes
-    between; None without a schedule.
+    """What `open_shard` will determine that a scheduled view's run is for, unless another run comes
+    in between; None without a schedule.
     """
     if context.options.refresh.on_commit:
         return None
@@ -182,7 +182,9 @@ def _timing(context: RunContext, definition: Definition, state: ShardState) -> t
 def _checked(
     context: RunContext, definition: Definition, handle: WriteHandle, state: ShardState
 ) -> tuple[bool, RunPlan]:
-    """Whether the definition takes effect now; the timing. An unowned shard becomes the model's."""
+    """Whether the definition takes effect now, and the timing. A shard without an owner becomes the
+    model's.
+    """
     invocation, options = context.invocation, context.options
     if not options.adopt:
         definition.check_owner(context.model, handle.uri, state)

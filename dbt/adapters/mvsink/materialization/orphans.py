@@ -1,6 +1,6 @@
 """Orphans: published shards of this project and target whose model is gone, disabled or renamed.
 
-dbt's own listing answers nearly everything: a relation with the name of a node is skipped, and a
+dbt's own listing answers nearly everything: relations with the name of a node are skipped, and a
 published view has its shard's URI in its text. Only the shard's owner must be read from its log.
 """
 
@@ -22,8 +22,8 @@ _TEXT = re.compile(r"^View Text: ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Orphan:
-    """``relation`` is the view, ``uri`` its shard's place, ``unique_id`` the model that is gone, or
-    that is built as ``now``.
+    """``relation`` is the view and ``uri`` the location of its shard. ``unique_id`` is the model,
+    which is gone or is now built as ``now``.
     """
 
     relation: Any
@@ -49,7 +49,7 @@ def shard_in_listing(information: str) -> str | None:
 
 
 def unclaimed(listed: Iterable[Any], nodes: Mapping[str, Any]) -> Iterator[Any]:
-    """The views among ``listed`` that may be shards and have the name of no node."""
+    """The views among ``listed`` that may be shards and do not have the name of a node."""
     claimed = {(_plain(node.get("schema")), _plain(node.get("alias"))) for node in nodes.values()}
     for relation in listed:
         possible = relation.is_view and (not relation.information or may_be_shard(relation.information))
@@ -64,9 +64,9 @@ def orphans(
     mine: tuple[str, str],
     timeout: float | None = None,
 ) -> list[Orphan]:
-    """The orphans among relations that show a shard and have the name of no node.
+    """The orphans among relations that show a shard and do not have the name of a node.
 
-    ``shown`` gives the shards' places, ``mine`` is the project and the target.
+    ``shown`` gives the shards' locations, ``mine`` is the project and the target.
 
     A lost shard has no owner. One that cannot be read is an error, or is skipped after ``timeout``
     seconds.

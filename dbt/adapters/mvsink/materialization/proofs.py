@@ -1,13 +1,13 @@
 """What verifications compare with, and which models prove in this run that the changes of their
-queries are read right (`sink.trust`).
+queries are read correctly (`sink.trust`).
 
-A verification evaluates the model's query as its author wrote it, where that reads what a run
-reads: it proves what this adapter made of it, from the relations that were replaced to the views'
-texts.
+If the model's query, as its author wrote it, reads what a run reads, a verification evaluates that
+text. So it checks everything that this adapter made of the text, from the replaced relations to the
+views' texts.
 
-Another number of the rules makes every model's reading a new one. A run in which all of them
-evaluated their queries would take far longer than the last, so a tenth of them do; the others
-follow in later runs.
+A new number of the rules makes every model's reading a new one. A run in which all models evaluated
+their queries would take far longer than the last, so only a tenth of them do; the others follow in
+later runs.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _admitted: PerInvocation[_Admitted] = PerInvocation(_Admitted)
 def independent(
     context: RunContext, references: References, recorded: Callable[[str], int | None]
 ) -> Independent:
-    """What the contents of the model are compared with, and when. ``references``: what its query
-    reads; ``recorded``: the progress of its contents.
+    """What the contents of the model are compared with, and when. ``references`` is what its query
+    reads, and ``recorded`` the progress of its contents.
     """
     own_text = CompiledText(context, references)
     if context.options.verify.never or context.read_only or context.invocation.rehearsal:
@@ -66,14 +66,16 @@ def independent(
 
 
 def _views(manifest: Any) -> int:
-    """How many views are maintained."""
+    """The number of maintained views."""
     nodes = manifest.nodes.values()
     return sum(node.config.materialized == "self_correcting_mv" for node in nodes)
 
 
 @dataclass(frozen=True)
 class CompiledText:
-    """See `sink.OwnText`. ``references``: what the run reads in place of what the text names."""
+    """See `sink.OwnText`. ``references`` is what the run reads in place of the relations that the
+    text names.
+    """
 
     context: RunContext
     references: References

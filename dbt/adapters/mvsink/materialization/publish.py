@@ -1,9 +1,9 @@
 """Publishing: `schema.model` as a view over the shard's live files.
 
-One function, `publish`. It keeps what people put on the view (comments, properties, grants), and
-overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces that,
-and readers find the view at any moment. Otherwise everything is written in one `CREATE OR REPLACE
-VIEW`, which alone would lose what is there, and for which Spark drops the view and creates it.
+One function, `publish`. It keeps what people put on the view (comments, properties, grants) and
+overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces it, and
+readers find the view at any moment. Otherwise everything is written in one `CREATE OR REPLACE
+VIEW`, for which Spark drops the view, with what is on it, and creates it.
 
 The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
 opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the
@@ -62,7 +62,7 @@ class ViewNotReadable(DataflowError):
 
 @dataclass(frozen=True)
 class Docs:
-    """What dbt wants on the view; None where `persist_docs` does not ask for it."""
+    """What dbt wants on the view; None if `persist_docs` does not ask for it."""
 
     comment: str | None = None
     column_comments: Mapping[str, str] | None = None
@@ -87,8 +87,8 @@ def publish(
 ) -> ShardState:
     """Make the view show the newest version of the shard, and return that version.
 
-    ``relation`` is quoted already. ``order`` is the model's order of columns; the shard's own where
-    it is empty.
+    ``relation`` is already quoted. ``order`` is the model's order of columns; if it is empty, the
+    shard's own is used.
     """
     readable = {current.form} if current and current.shard_id == str(handle.shard_id) else set()
     for _ in range(limits.PUBLISH_ROUNDS):
@@ -109,7 +109,7 @@ def publish(
 
 @dataclass(frozen=True)
 class WantedView:
-    """What a view is to be: it shows the version ``state`` of the shard. See `publish`."""
+    """The view that is wanted: it shows the version ``state`` of the shard. See `publish`."""
 
     relation: str
     handle: WriteHandle
@@ -129,7 +129,9 @@ class WantedView:
 
     @cached_property
     def form(self) -> str:
-        """A digest of the columns, their types, and the text's kinds of parts; not of the files."""
+        """A digest of the columns, their types, and the kinds of parts in the text, but not of the
+        files.
+        """
         text = NUMBERS.sub("0", FILES_NAMED.sub("files", _query(self.parts, self.names, self.state)))
         types = (f"{column.name} {column.type.text}" for column in self.parts.columns)
         return hashlib.sha256("\n".join([text, *types, *self.names]).encode()).hexdigest()[:16]
@@ -140,7 +142,7 @@ class WantedView:
         return Marker(self.handle.uri, str(state.shard_id), state.version, fingerprint(state), self.form)
 
     def replacing(self, *, renaming: bool = False) -> str:
-        """The whole `CREATE OR REPLACE VIEW`. ``renaming``: see `_named`."""
+        """The whole `CREATE OR REPLACE VIEW`. `_named` explains ``renaming``."""
         wanted = _overlaid(self.current, self.docs)
         comments = wanted.column_comments or {}
         columns = ", ".join(_column(name, comments.get(name, "")) for name in self.names)
@@ -156,8 +158,9 @@ class WantedView:
         )
 
     def altering(self, *, renaming: bool = False) -> str:
-        """The `ALTER VIEW` that does the same; empty if one would not: it gives the columns the
-        names that they have in the query, drops their comments, and keeps all else.
+        """The `ALTER VIEW` that has the same effect; empty if there is none: `ALTER VIEW` gives the
+        columns the names that they have in the query, drops their comments, and keeps everything
+        else.
         """
         current, names = self.current, self.names
         if current is None or not current.marked or current.versioned:
@@ -172,7 +175,7 @@ class WantedView:
 
 
 def _show(engine: Engine, wanted: WantedView, *, renaming: bool = False) -> None:
-    """Make the view show it. ``renaming``: see `_named`."""
+    """Make the view show it. `_named` explains ``renaming``."""
     if _altered(engine, wanted.relation, wanted.altering(renaming=renaming)):
         return
     existing = grants.on_view(engine, wanted.relation) if wanted.current else ()
@@ -193,8 +196,8 @@ def _check_form(engine: Engine, wanted: WantedView, readable: Collection[str]) -
 
 
 def _row_of_each(engine: Engine, parts: Layout, names: Sequence[str], state: ShardState) -> str:
-    """A row of the view's query, without its guard if that is to fail readers, and of each part
-    below it. No value leaves Spark, but all columns are read.
+    """Reads a row of the view's query (without its guard, if that would fail readers) and of each
+    part below it. No value leaves Spark, but all columns are read.
     """
     errors = live_errors(parts)
     fails = bool(errors) and engine.query(f"select * from (\n{errors}\n) limit 1", "read once") != []
@@ -208,7 +211,7 @@ def _row_of_each(engine: Engine, parts: Layout, names: Sequence[str], state: Sha
 
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
-    """Whether the view shows exactly these files, with what dbt wants on it."""
+    """Whether the view shows exactly these files, and has what dbt wants on it."""
     if (
         view is None
         or not view.marked
@@ -225,7 +228,9 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
 
 
 def fingerprint(state: ShardState) -> str:
-    """A hash of what the view shows: files, columns, and whether or when the shard has contents."""
+    """A hash of what the view shows: files, columns, whether the shard has contents, and if not,
+    when it will.
+    """
     what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
     # so that views of an older release are published again
     what.append("guarded in every scan, which fails on any damaged file; read once")
@@ -236,7 +241,7 @@ def fingerprint(state: ShardState) -> str:
 
 
 def _altered(engine: Engine, relation: str, statement: str) -> bool:
-    """Execute the ``statement``, if there is one. Whether it did what was wanted."""
+    """Execute the ``statement``, if there is one; returns whether it had the wanted effect."""
     try:
         if statement:
             engine.execute(statement, "publish")
@@ -263,8 +268,8 @@ def _query(
     parts: Layout, names: Sequence[str], state: ShardState | None = None, *, renaming: bool = False
 ) -> str:
     """The view's query; ``names`` is the order of its columns. The view's own column list names
-    them, so a long text may use short names inside. ``state``: None for one that has contents.
-    ``renaming``: see `_named`.
+    them, so a long text may use short names inside. ``state`` is None for a shard that has
+    contents. `_named` explains ``renaming``.
     """
     query = _long(parts, names, state)
     if len(query) > limits.LONG_VIEW:
@@ -277,9 +282,9 @@ def _query(
 
 
 def _named(query: str, names: Sequence[str]) -> str:
-    """``query`` with columns that are named here. Spark writes into files which columns it named
+    """``query`` with columns that this text names. Spark marks in files the columns that it named
     itself (`count(1)`), and refuses a view that passes such a column on. COALESCE of one value is
-    an expression to the view, and nothing to the optimizer.
+    an expression for the view, and the optimizer removes it.
     """
     items = ", ".join(f"coalesce({sql.identifier(name)}) as {sql.identifier(name)}" for name in names)
     return f"select {items} from (\n{query}\n)"

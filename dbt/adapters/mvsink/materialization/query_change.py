@@ -1,5 +1,5 @@
-"""Whether a run's correction follows from the changes of its inputs: what is known of the inputs
-becomes what the sink needs to compute it.
+"""Whether a run's correction follows from the changes of its inputs: turns what is known about the
+inputs into what the sink needs to compute it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ READ_WITH = {
 
 
 def read_otherwise(settings: Mapping[str, str]) -> str | None:
-    """The setting with which Spark reads a text in another way. ``settings``: the session's."""
+    """A setting of the session's ``settings`` that makes Spark read a text in another way."""
     return next(
         (
             f"{name} = {settings[name]}"
@@ -49,8 +49,8 @@ def read_otherwise(settings: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class QueryChange:
-    """The change of a query's contents as of ``time`` (ms), as far as it follows from that of its
-    ``inputs``.
+    """The change of a query's contents as of ``time`` (ms), as far as it follows from the changes
+    of its ``inputs``.
     """
 
     context: RunContext
@@ -58,7 +58,7 @@ class QueryChange:
     time: int
 
     def increment(self, own: int) -> Increment | EvaluateFully:
-        """See `Evidence.increment`. ``own``: the bytes of the shard."""
+        """See `Evidence.increment`. ``own`` is the size of the shard in bytes."""
         if (twice := self.inputs.named_twice()) is not None:
             return EvaluateFully(Why.NAMED_TWICE, twice)
         changed = self.inputs.changed
@@ -86,8 +86,8 @@ class QueryChange:
         return Increment(analysed, known, None if clock is None else (clock, self.time), small)
 
     def outlook(self, own: int) -> Increment | EvaluateFully:
-        """How a change would be treated after this run, whichever input it is in: as the increment
-        of a time at which nothing changed, or why the query would be evaluated.
+        """How a later change of any input would be treated: the increment of a time at which
+        nothing changed, or why the query would be evaluated.
         """
         if (twice := self.inputs.named_twice()) is not None:
             return EvaluateFully(Why.NAMED_TWICE, twice)
@@ -104,7 +104,7 @@ class QueryChange:
         return Increment(analysed, known, clock, self._small(analysed, known, own))
 
     def analysed(self) -> Analysed | NotIncremental:
-        """The query, read as one whose changes can be derived, as Spark reads it."""
+        """The query as one whose changes can be derived, if Spark reads it in the same way."""
         read = self._read()
         return read if isinstance(read, NotIncremental) else self._witnessed(read)
 
@@ -123,7 +123,9 @@ class QueryChange:
         return NotIncremental(reason) if reason else read
 
     def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: int) -> bool:
-        """Whether the columns that the query uses, and its own ``own`` bytes, are few bytes."""
+        """Whether the columns that the query uses, plus the ``own`` bytes of its shard, are few
+        bytes.
+        """
         sizes = {parts(position.name)[-2:]: position.size for position in self.inputs.positions}
         total = float(own)
         for each in sides:
@@ -135,6 +137,6 @@ class QueryChange:
 
 
 def _missed(changed: Collection[str], analysed: Analysed) -> str | None:
-    """An input that ``analysed`` does not have, although Spark says that the query reads it."""
+    """An input that ``analysed`` lacks although Spark says that the query reads it."""
     read = {parts(name)[-2:] for name in analysed.relations}
     return next((name for name in sorted(changed) if parts(name)[-2:] not in read), None)

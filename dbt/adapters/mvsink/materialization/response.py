@@ -120,7 +120,9 @@ def empty_response(notes: Sequence[str], warnings: Sequence[str]) -> MvsinkRespo
 
 
 def paused_response(words: str, warning: str) -> MvsinkResponse:
-    """The response of a run that leaves a paused model alone. ``words``: who, when and why."""
+    """The response of a run that leaves a paused model alone. ``words`` says who paused it, when
+    and why.
+    """
     line = f"left as it is: {words}; 1 warning"
     return MvsinkResponse(
         _message=masked(line), code="none", paused=masked(words), warnings=[masked(warning)]
@@ -130,7 +132,9 @@ def paused_response(words: str, warning: str) -> MvsinkResponse:
 def _response(
     outcome: Outcome | TaskOutcome, line: tuple[str, ...], warnings: Sequence[str]
 ) -> MvsinkResponse:
-    """What views' and tasks' runs share. dbt has no status for warnings: its line counts them."""
+    """The part that runs of views and tasks share. dbt has no status for warnings, so its line
+    counts them.
+    """
     counts = outcome.counts
     counted = [f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}"] if warnings else []
     return MvsinkResponse(
@@ -234,7 +238,7 @@ def _how(outcome: Outcome) -> str:
 
 
 def _short(reason: str) -> str:
-    """The reason in dbt's line: relations by their last names, and not more than fits."""
+    """The reason for dbt's line: relations by the last parts of their names, cut to what fits."""
     text = _QUALIFIED.sub(lambda name: last_part(name[0]), reason)
     return text if len(text) <= REASON_LENGTH else f"{text[: REASON_LENGTH - 3].rstrip()}..."
 
@@ -283,10 +287,10 @@ def _waiting(outcome: TaskOutcome) -> str:
 def preview_values(outcome: Outcome) -> dict[str, Any] | None:
     """None for a run that was not read-only, or had nothing to compare.
 
-    ``errors``: error updates added or retracted. ``gate``: why the gate would fail, empty if it
-    would pass, None without a gate or a change. ``compacted``: live files that would be rewritten,
-    and the updates in them. ``sample``: rows with the ``diff`` they would be appended with; an
-    error update has an ``error`` and no ``row``.
+    ``errors`` counts error updates added or retracted. ``gate`` says why the gate would fail; it is
+    empty if it would pass, None without a gate or a change. ``compacted`` counts live files that
+    would be rewritten, and the updates in them. ``sample`` has rows with the ``diff`` with which
+    they would be appended; an error update has an ``error`` and no ``row``.
     """
     preview = outcome.preview
     if preview is None:
@@ -313,9 +317,9 @@ def _update(preview: Preview, row: tuple[object, ...]) -> dict[str, Any]:
 
 
 def drift_values(drift: Drift | None) -> dict[str, Any] | None:
-    """``drift`` as `run_results.json` keeps it: the rows that were missing, ``inserted``, and those
-    that were too many, ``deleted``; ``noise``: see `Drift`. None: the run cannot tell it from the
-    changes of the inputs.
+    """``drift`` as `run_results.json` has it: ``inserted`` counts rows that were missing,
+    ``deleted`` rows that were too many, and `Drift` explains ``noise``. None if the run cannot
+    separate drift from the changes of the inputs.
     """
     if drift is None:
         return None

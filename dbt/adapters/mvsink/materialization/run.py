@@ -8,8 +8,8 @@ finish  -> response    handles are closed, dbt's line, warnings
 ```
 
 The materialization's macro calls them in this order; between them it runs hooks and dbt's own
-machinery. What a view and a task do in their own way is a `Materialization`. Nothing here decides
-about time or storage.
+machinery. What views and tasks do differently is a `Materialization`. Nothing here decides about
+time or storage.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Respond = Callable[[Sequence[str], Sequence[str]], MvsinkResponse]  # given note
 
 
 class Materialization(Protocol):
-    """What one materialization does in its own way."""
+    """What one materialization does differently from the other."""
 
     def warnings(self, context: RunContext) -> list[str]:
-        """What the model's text alone shows."""
+        """Warnings that follow from the model's text alone."""
         ...
 
     def check(self, context: RunContext, resources: ExitStack) -> Checked:
-        """Check everything but the model's own shard. ``resources`` closes what is opened."""
+        """Check everything except the model's own shard. ``resources`` closes what is opened."""
         ...
 
 
@@ -85,10 +85,10 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Executed:
-    """What came of a run. ``text`` is the query as it ran, ``respond`` makes dbt's response.
+    """The result of a run. ``text`` is the query as it ran; ``respond`` makes dbt's response.
 
-    ``unchanged``: the shard has contents, and the run did not change them. ``warnings`` are raised
-    when the run is complete; ``resources`` are its open handles.
+    ``unchanged`` means that the shard has contents and the run did not change them. ``warnings``
+    are raised when the run is complete; ``resources`` are its open handles.
     """
 
     opened: Opened
@@ -113,7 +113,9 @@ class Published:
 
 
 def prepare(context: RunContext, strategy: Materialization) -> Prepared:
-    """Checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`, `FutureRun`."""
+    """The checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`,
+    `FutureRun`.
+    """
     pause = _pause(context)
     if pause is not None:
         return Prepared(context, strategy, pause)
@@ -177,7 +179,9 @@ def publish(executed: Executed, docs: Docs) -> Published:
 
 
 def finish(published: Published) -> MvsinkResponse:
-    """Close every handle; dbt's response. Warnings that are errors are raised now, at the end."""
+    """Close every handle; returns dbt's response. Warnings that are errors are raised now, at the
+    end.
+    """
     executed = published.executed
     context = executed.opened.context
     executed.resources.close()
@@ -192,8 +196,8 @@ def reader_warnings(
 ) -> tuple[str, ...]:
     """Why readers of ``state`` get an error: no contents yet, or errors that earlier runs recorded.
 
-    ``until`` says how long those stay. ``recorded_now``: this run recorded errors and has already
-    warned of them.
+    ``until`` says how long recorded errors stay. ``recorded_now`` means that this run recorded
+    errors and has already warned about them.
     """
     if not state.readable:
         return (
@@ -207,7 +211,9 @@ def reader_warnings(
 
 
 def _pause(context: RunContext) -> Pause | None:
-    """None as well if the shard does not exist, or cannot be read: the run itself will say so."""
+    """The model's pause, if there is one. None also if the shard does not exist or cannot be read:
+    the run itself will report that.
+    """
     try:
         with context.client.open_reader(context.uri) as reader:
             return pause_of(reader.state())
@@ -232,7 +238,7 @@ def _check_refresh(context: RunContext) -> None:
 
 
 def _check_spark_accepts_the_name(context: RunContext) -> None:
-    """Raises `InvalidName`. Before the view is first created: dialects reserve different words."""
+    """Raises `InvalidName` before the view is first created: dialects reserve different words."""
     if context.published is not None:
         return
     try:
@@ -243,7 +249,7 @@ def _check_spark_accepts_the_name(context: RunContext) -> None:
 
 
 def _publish(opened: Opened, docs: Docs) -> bool:
-    """Whether the view had to be published."""
+    """Publish the view if that is needed; returns whether it was."""
     context, handle = opened.context, opened.handle
     docs = docs.of_columns(opened.columns)
     if views.is_current(context.published, handle.state(), docs):

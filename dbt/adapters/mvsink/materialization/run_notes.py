@@ -1,12 +1,12 @@
-"""What a run says besides its result: warnings of drift, and notes about the gate.
+"""What a run says besides its result: warnings about drift, and notes about the gate.
 
-*Drift* is contents that were wrong although they should have followed from the inputs. Of the gate
-a run says once, in its log line, that
+*Drift* is contents that were wrong although they should have followed from the inputs. About the
+gate, a run says in its log line, once, that
 
 - `max_change: auto` has no bound while the log is too short to learn from;
-- `audit: {scope: changes}` has audits that look at all rows. It is said again if others do.
+- `audit: {scope: changes}` has audits that look at all rows. It says so again if the audits change.
 
-The shard's properties remember that it was said.
+The shard's properties record what was said.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ BOUND, SCOPE = "max_change", "audit_scope"  # properties
 
 
 def drift_warnings(opened: Opened, before: ShardState, outcome: Outcome, drift: Drift) -> list[str]:
-    """What to warn of: how many rows were wrong, some of them, and what follows. ``before``: the
-    state that the run began with.
+    """The warnings: how many rows were wrong, some of them, and what follows. ``before`` is the
+    state with which the run began.
     """
     counts = drift.counts
     if counts.nothing:
@@ -57,7 +57,7 @@ def _rows(opened: Opened, outcome: Outcome, drift: Drift) -> list[tuple[object, 
 
 
 def _report(opened: Opened, outcome: Outcome, drift: Drift) -> str:
-    """What the maintainers of this adapter need to know."""
+    """What to report to the maintainers of this adapter."""
     if not outcome.verified or drift.noise:
         return ""
     definition = f"the definition {opened.definition.digest} that `mvsink history` shows"
@@ -65,7 +65,7 @@ def _report(opened: Opened, outcome: Outcome, drift: Drift) -> str:
 
 
 def _suspended(opened: Opened, before: ShardState, outcome: Outcome) -> str:
-    """What follows for the next runs."""
+    """What a suspension means for the next runs."""
     level = Suspended(outcome.state.suspended)
     if level is Suspended.NOT or opened.context.options.incremental is not Incremental.AUTO:
         return ""
@@ -76,7 +76,7 @@ def _suspended(opened: Opened, before: ShardState, outcome: Outcome) -> str:
 
 
 def gate_notes(opened: Opened) -> tuple[str, ...]:
-    """For the log line. Asked before the run writes anything."""
+    """The notes for the log line. To be called before the run writes anything."""
     new, notes = gate_properties(opened), []
     commits, enough = limits.CHANGES_READ, limits.CHANGES_ENOUGH
     if BOUND in new and len(changes_before(opened.handle.history(commits))) < enough:
@@ -87,7 +87,7 @@ def gate_notes(opened: Opened) -> tuple[str, ...]:
 
 
 def gate_properties(opened: Opened) -> dict[str, str]:
-    """What remembers it; none if there is nothing new."""
+    """The properties that record the notes; none if there is nothing new."""
     texts = {SCOPE: ", ".join(f"{audit.name}: {audit.whole}" for audit in opened.audits if audit.whole)}
     if opened.context.options.max_change is Learned.AUTO:
         texts[BOUND] = Learned.AUTO.value

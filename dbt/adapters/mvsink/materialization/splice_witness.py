@@ -1,15 +1,15 @@
-"""Whether a query still says the same when its relations are replaced by what a run reads of them.
+"""Whether a query keeps its meaning when a run replaces its relations by queries.
 
-A run puts a query in the place of each relation that it reads at a time of its own, and gives it a
-name by which columns are qualified (`user_sql.splice`). Once per definition, before anything is
-stored, the same replacement is made with the relations themselves:
+A run puts a query in the place of each relation that it reads at a fixed time, under a name by
+which columns are qualified (`user_sql.splice`). Once per definition, before anything is stored, the
+same replacement is made with the relations themselves:
 
     select o.id, shop.customers.name from shop.orders o join shop.customers using (customer)
     select o.id, `customers`.name
     from (shop.orders) o join (shop.customers) as `customers` using (customer)
 
-Spark must analyze both to one plan. Nothing is run. The same holds for the statements of a task,
-whose relations are replaced for each time of its input.
+Spark must analyze both to the same plan. Nothing is run. The same check is made for the statements
+of a task, whose relations are replaced for each time of its input.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOUND = "bindings_shared"  # a property of a task's output: the number of the te
 
 def check_replacement(opened: Opened, references: References) -> None:
     """Raises `ReadOtherwise` if the model's query would read something else with its ``references``
-    replaced. Asks nothing if the shard holds contents of this query, or none are due.
+    replaced. Does not ask if the shard holds contents of this query, or if none are due.
     """
     context, replaced = opened.context, {name: name for name in references.names}
     if not replaced or opened.timing.time is None or not opened.new_query:
@@ -47,8 +47,8 @@ def check_bindings(
     engine: Engine, program: Program, references: Collection[str], state: ShardState
 ) -> Mapping[str, str]:
     """Raises `ReadOtherwise` if a statement of the task would read something else with its input,
-    ``references`` and output replaced. Gives the properties to keep, so that later runs ask
-    nothing: none as long as there is no output, which the statements may read.
+    ``references`` and output replaced. Gives the properties to keep, so that later runs need not
+    ask; none as long as there is no output, which the statements may read.
     """
     claims = list(replaced_by_themselves(program, references))
     number = str(asked_of(engine, RULES, *(text for claim in claims for text in claim)))
@@ -62,7 +62,9 @@ def check_bindings(
 
 
 def _problem(engine: Engine, query: str, replaced: str) -> str:
-    """How Spark's reading of the two differs; empty if it does not, or nothing can be compared."""
+    """How Spark's readings of the two differ; empty if they do not, or if nothing can be
+    compared.
+    """
     try:
         if engine.same_plan(query, replaced, {}):
             return ""

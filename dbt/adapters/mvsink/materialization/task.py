@@ -48,7 +48,7 @@ from dbt.adapters.mvsink.user_sql.marks import without_time
 @dataclass(frozen=True)
 class ContinualTask:
     """The strategy of `continual_task`. ``ctes`` are dbt's texts of the ephemeral models that it
-    reads. ``reset``: what it wrote is given up. ``skip_errors``: recorded errors are taken back.
+    reads. ``reset`` discards what the task wrote; ``skip_errors`` takes back recorded errors.
     """
 
     ctes: tuple[str, ...] = ()
@@ -90,8 +90,8 @@ class ContinualTask:
         return CheckedTask(self, context, columns, program, source, input_query, references, views)
 
     def _program(self, context: RunContext) -> tuple[Program, str]:
-        """The task, without the CTEs that no statement needs: the query of an ephemeral input is
-        not read, its changes are. And the query of its input.
+        """The task, without the CTEs that no statement needs (only the changes of an ephemeral
+        input are read, not its query), and the query of its input.
         """
         name, model, sampled = str(context.relation), context.model, context.invocation.sampled
         whole = parse(context.query, name, model, self.ctes, sampled=sampled)
@@ -103,7 +103,8 @@ class ContinualTask:
 @dataclass(frozen=True)
 class CheckedTask:
     """A task whose statements can run. ``columns`` are the output's, ``input_query`` reads the
-    input, ``references`` are the shards that its statements read, by name, also below ``views``.
+    input, ``references`` are the shards that its statements read, by name, directly or below
+    ``views``.
     """
 
     task: ContinualTask
@@ -117,8 +118,8 @@ class CheckedTask:
 
     @property
     def own_references(self) -> tuple[str, ...]:
-        """The names of those of this project and target: only they may be held. The input, which a
-        view may read, is held anyway.
+        """The names of references of this project and target: only these may be held. The input,
+        which a view may read, is held anyway.
         """
         source = None if self.source.shard is None else self.source.shard.handle.uri
         own = _of_the_same_owner(self.context, self.references)
@@ -182,7 +183,7 @@ class CheckedTask:
         return Executed(opened, respond, self.context.query, notes, warnings)
 
     def _driver(self, opened: Opened, state: ShardState) -> TaskDriver:
-        """It processes every pending time."""
+        """The driver that processes every pending time."""
         context, handle = self.context, opened.handle
         generation = state.generation + (1 if self.task.reset or state.dropped is not None else 0)
         source: Input = self.source.bound(
@@ -203,9 +204,8 @@ class CheckedTask:
         return Times(self.context.model, self.context.engine, self.program, self.source, timed)
 
     def _shards_to_hold(self) -> set[str]:
-        """The shards that the task releases when it is dropped or gets another input.
-
-        They are those that it holds, without its own companion.
+        """The shards that the task holds, without its own companion. It releases them when it is
+        dropped or gets another input.
         """
         references = {self.references[name].handle.uri for name in self.own_references}
         return references if self.source.shard is None else references | {self.source.shard.handle.uri}
@@ -267,7 +267,7 @@ def _of_the_same_owner(context: RunContext, references: Mapping[str, ShardInput]
 def reset_warning(model: str, node: Mapping[str, Any], invocation: Invocation, *, named: bool) -> str:
     """Why a task is not reset although the invocation seems to ask for it; empty otherwise.
 
-    ``named``: `mvsink_reset` names it. A reset needs that and `--full-refresh`.
+    ``named`` says whether `mvsink_reset` names the task. A reset needs that and `--full-refresh`.
     """
     asked = invocation.full_refresh
     if asked and not named:

@@ -1,7 +1,8 @@
 """A task's statements before they run: the output's columns, and whether each statement can run.
 
-SQL's INSERT without a list of columns goes by position. Columns that are declared beside the text
-have an order that the text does not show, so there it goes by the names that its query gives.
+In SQL, INSERT without a list of columns goes by position. Columns that are declared outside the
+text have an order that the text does not show, so for these an INSERT goes by the names in its
+query.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def by_name(
     contracted: bool,
 ) -> Program:
     """The task with a list of columns in each INSERT whose query has the names of the ``declared``
-    columns, in any order. ``contracted``: these are an enforced contract's, so every INSERT without
-    a list must have them.
+    columns, in any order. If ``contracted``, these are an enforced contract's, so every INSERT
+    without a list must have them.
 
-    Raises dbt's `ContractError`, and `StatementSyntax` as `output_columns`.
+    Raises dbt's `ContractError`, and `StatementSyntax` like `output_columns`.
     """
     nothing, this = f"select {nulls(inputs)} where false", f"select {nulls(declared)} where false"
     known = {column.name.lower(): column for column in declared}
@@ -54,7 +55,9 @@ def by_name(
 
 
 def _as_contracted(inserted: Sequence[tuple[str, str]], known: Mapping[str, Column]) -> list[tuple[str, str]]:
-    """Names and types, those of the contract where the value can be stored in its column."""
+    """Names and types: the contract's type where the value can be stored in its column, else the
+    value's.
+    """
     fitting = {name: known[name.lower()] for name, _ in inserted if name.lower() in known}
     return [
         (fitting[name].name, fitting[name].type.text if assignable(kind, fitting[name]) else kind)
@@ -67,7 +70,8 @@ def _as_contracted(inserted: Sequence[tuple[str, str]], known: Mapping[str, Colu
 def analysed_columns(
     engine: Engine, program: Program, inputs: Sequence[Column], declared: Sequence[Column] = ()
 ) -> tuple[Column, ...]:
-    """The output's columns, once the engine has analysed all statements. ``inputs``: the input's.
+    """The output's columns, once the engine has analysed all statements. ``inputs`` are the input's
+    columns.
 
     Raises what `columns.output_columns` does, and `StatementSyntax` with the engine's error about a
     statement.

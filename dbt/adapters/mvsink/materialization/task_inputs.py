@@ -1,8 +1,8 @@
-"""What a task's input is: from a relation's name, as dbt rendered it, to a source of changes.
+"""Resolves a task's input: from a relation's name, as dbt rendered it, to a source of changes.
 
 A published shard is read by its log; any other table by its provider (`inputs.FORMATS`), as the
-catalog describes it. A view or an ephemeral model that is only filter and projection over one of
-these is that one, its changes mapped by the query. Anything else is refused by name.
+catalog describes it. A view or an ephemeral model that only filters and projects one of these is
+read as that one, with its changes mapped by the query. Anything else is refused by name.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class _View:
 
 @dataclass(frozen=True)
 class MappedView:
-    """How the outermost view that is an input was read: over a query of rows, which has the
-    ``columns`` of what is behind it, ``plain`` is its text, and ``carried`` is what carries
+    """How the outermost view of an input was read, as two texts over a query with the ``columns``
+    of the underlying table: ``plain`` is the view's text, and ``carried`` is the text that carries
     `_mv_time` through it.
     """
 
@@ -71,9 +71,9 @@ class MappedView:
 class Source:
     """An input, not yet bound to times.
 
-    ``columns`` are those that the task sees. ``shard`` is the one that is the input, or is behind
-    it; None for another table. ``mapping``: the query in between, if there is one; ``view``: how it
-    was read.
+    ``columns`` are those that the task sees. ``shard`` is the shard that is the input or underlies
+    it, None for another table. ``mapping`` is the query in between, if there is one, and ``view``
+    says how it was read.
     """
 
     columns: tuple[Column, ...]
@@ -101,7 +101,7 @@ class Source:
         return self._mapped(self.bind(time, client, task_uri, generation), engine)
 
     def known(self, engine: Engine) -> Input | None:
-        """The input, if its times are known without binding it."""
+        """The input, if its times are known without binding; else None."""
         return None if self.shard is None else self._mapped(self.shard, engine)
 
     def _mapped(self, base: Input, engine: Engine) -> Input:
@@ -116,7 +116,7 @@ class Source:
 class Sources:
     """Resolves names to inputs on one connection, for one model.
 
-    ``ephemeral``: queries of ephemeral models, by their names in the task's text.
+    ``ephemeral`` has the queries of ephemeral models by their names in the task's text.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Sources:
             raise InputRefused(model, table.name, refused.reason) from refused
 
     def _relist(self, name: str) -> None:
-        """Have Spark list the table's files again, unless this invocation has."""
+        """Make Spark list the table's files again, unless this invocation has done so."""
         relist(self.engine, reads_of(self.engine, f"select * from {name}").every_table, self.invocation_id)
 
     def _behind(self, model: str, view: _View) -> Source:
@@ -271,7 +271,7 @@ class Sources:
 
 
 def partition_columns(described: Sequence[Sequence[object]]) -> tuple[tuple[str, str], ...]:
-    """The names and types of a table's partition columns, of the rows of DESCRIBE EXTENDED.
+    """The names and types of a table's partition columns, from the rows of DESCRIBE EXTENDED.
 
     >>> head = [("# Partition Information", ""), ("# col_name", "data_type")]
     >>> partition_columns([("id", "int"), ("p", "date"), *head, ("p", "date"), ("", ""), ("x", "")])

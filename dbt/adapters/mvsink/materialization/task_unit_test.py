@@ -1,7 +1,8 @@
-"""dbt's unit tests of a task: fixtures are one time's change; the output afterwards is compared.
+"""dbt's unit tests of a task: fixtures are the change at one time, and the output after it is
+compared.
 
 dbt makes every fixture an ephemeral model, whose query it passes with the test (`extra_ctes`). The
-one of the input may have `_mv_diff`, by default 1; that of `this` is the output so far.
+input's fixture may have `_mv_diff`, by default 1; the fixture of `this` is the output so far.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def unit_query(
     *,
     contracted: bool = False,
 ) -> UnitQuery:
-    """The output of the task ``text`` for the fixtures ``ctes``. Raises what a run would raise.
-    ``contracted``: the ``declared`` columns are an enforced contract's.
+    """The output of the task ``text`` for the fixtures ``ctes``. Raises what a run would raise. If
+    ``contracted``, the ``declared`` columns are an enforced contract's.
 
-    ``so_far``: the fixture's rows of `this`, as SQL of any types. dbt's own fixture for them is not
-    used: it exists only if the text names `this`, and has types only if the task has run.
+    ``so_far`` has the fixture's rows of `this`, as SQL with any types. dbt's own fixture for them
+    is not used: it exists only if the text names `this`, and has types only if the task has run.
     """
     output = f"__dbt__cte__{parts(model)[-1]}"
     others = tuple(cte for cte in ctes if parts(cte.strip().split()[0])[-1] != output)

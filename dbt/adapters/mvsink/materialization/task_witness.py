@@ -1,5 +1,5 @@
-"""Whether Spark agrees with what a task's texts are taken to do with each row of the input: carry
-its time through the statements, and through a view that is the input. Asked once per definition.
+"""Whether Spark agrees with how a task's texts treat each row of the input: whether its time can be
+carried through the statements, and through a view that is the input. Asked once per definition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ log = logging.getLogger("mvsink.witness")
 
 @dataclass(frozen=True)
 class Times:
-    """The claims of a task. ``timed``: what it reads whose contents depend on the time."""
+    """The claims of a task. ``timed`` are the relations that it reads whose contents depend on the
+    time.
+    """
 
     model: str
     engine: Engine
@@ -38,8 +40,8 @@ class Times:
     timed: Sequence[str]
 
     def check_input(self, properties: Mapping[str, str]) -> None:
-        """Raises `InputRefused` if Spark reads the view that is the input otherwise.
-        ``properties``: the output's.
+        """Raises `InputRefused` if Spark reads the view that is the input differently.
+        ``properties`` are the output's.
         """
         view = self.source.view
         if view is None or self._number in (properties.get(SHARED), properties.get(MISREAD)):
@@ -48,7 +50,7 @@ class Times:
             raise InputRefused(self.model, view.name, f"{OTHERWISE}, so its changes are not known")
 
     def carried(self, properties: Mapping[str, str]) -> bool:
-        """Whether several times may be computed together. ``properties``: the output's."""
+        """Whether several times may be computed together. ``properties`` are the output's."""
         claims = list(self._statements())
         if not claims or properties.get(SHARED) == self._number:
             return bool(claims)
@@ -57,13 +59,15 @@ class Times:
         return all(self._shared(*claim, self.source.columns) for claim in claims)
 
     def properties(self, *, carried: bool) -> dict[str, str]:
-        """What to keep, so that later runs do not ask."""
+        """The properties to keep, so that later runs need not ask."""
         asked = bool(self.source.view or list(self._statements()))
         misread = not carried and bool(list(self._statements()))
         return {MISREAD if misread else SHARED: self._number} if asked else {}
 
     def _statements(self) -> Iterator[tuple[str, str]]:
-        """Each query without the times and with them; none if its times run one by one anyway."""
+        """Each statement's query without the times and with them; none if the times run one by one
+        anyway.
+        """
         if stateless(self.program, self.timed) is None:
             return
         for statement in self.program.statements:

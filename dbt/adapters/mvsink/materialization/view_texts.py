@@ -1,8 +1,8 @@
-"""The texts of dbt's views that a model reads: put into a view's query, bound for a task.
+"""The texts of dbt's views that a model reads: inlined into a view's query, and bound for a task.
 
-For a task, the shards below a view over shards are read as of the time of the change, as those are
-that the statements name. The view's query takes its place where a statement at one time is bound;
-where statements are checked, the view itself does. A view over other tables only stays a view.
+For a task, shards below a dbt view are read as of the time of the change, like shards that the
+statements name. When a statement is bound to a time, the view's query replaces the view; when
+statements are checked, the view itself is read. A view that reads only other tables stays a view.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.user_sql.words import parts
 
 
 def with_view_texts(context: RunContext) -> RunContext:
-    """The run with a query that has the texts of dbt's views in it."""
+    """The run with the texts of dbt's views inlined into its query."""
     views = views_read(context)
     if not views:
         return context
@@ -32,7 +32,7 @@ def with_view_texts(context: RunContext) -> RunContext:
 
 
 def views_read(context: RunContext) -> list[str]:
-    """The names of dbt's views among what the model reads."""
+    """The names of dbt's views that the model reads."""
     references = context.invocation.references
     return [name for name, unique_id in references.items() if _is_view(context.manifest, unique_id)]
 
@@ -65,15 +65,15 @@ def _views(manifest: Any, unique_ids: Iterable[str]) -> list[Any]:
 
 
 def _names(node: Any) -> list[str]:
-    """What a relation is called; none of an ephemeral model."""
+    """The names of a relation; none for an ephemeral model."""
     relations = (node, getattr(node, "defer_relation", None))
     return [each.relation_name for each in relations if each is not None and each.relation_name]
 
 
 @dataclass(frozen=True)
 class TaskViews:
-    """``queries`` of views by name, over the ``shards``, which are by the names in these queries.
-    ``warnings``: which views are read in their current state, and why.
+    """``queries`` of views by name; they read ``shards``, which are listed by the names in these
+    queries. ``warnings`` say which views are read in their current state, and why.
     """
 
     queries: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def task_views(
     known: Mapping[str, ShardInput],
     resources: ExitStack,
 ) -> TaskViews:
-    """The views that ``program`` reads besides its input. ``known``: the shards that it names
+    """The views that ``program`` reads besides its input. ``known`` are the shards that it names
     itself; ``resources`` closes those that only views read.
     """
     own = {parts(program.input.name), parts(program.this)}

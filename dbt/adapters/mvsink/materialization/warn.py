@@ -1,8 +1,8 @@
 """Warnings as dbt's events (`AdapterEventWarning`): `--warn-error` and its options apply.
 
-With either a warning is an exception. So each is raised where nothing is half-done: warnings about
-the model before anything is written, warnings about a run's result once the run is complete
-(`warn_of_all`).
+With either of these a warning is an exception. So each is raised where nothing is half done:
+warnings about the model before anything is written, warnings about a run's result once the run is
+complete (`warn_of_all`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ class WarningsAsErrors(DbtRuntimeError):
 
 
 def warn(message: str) -> None:
-    """Raises `EventCompilationError` where warnings are errors."""
+    """Fire a warning; raises `EventCompilationError` where warnings are errors."""
     warn_or_error(_event(message))
 
 
 def warn_of_all(messages: Iterable[str]) -> None:
-    """Each message in turn; where warnings are errors, one error with all of them."""
+    """Warn with each message in turn; where warnings are errors, raise one error with all of
+    them.
+    """
     errors = []
     for message in messages:
         try:

@@ -1,9 +1,10 @@
 """Whether Spark reads a query as this adapter does: the witness of every reading from which changes
 are derived.
 
-Spark decides it once per definition. The number of a reading that was compared is committed with
-the contents' progress, so later runs ask nothing: `SHARED` for one that Spark shares, `MISREAD` for
-one that it does not. A reading is the text, and the columns and types of what it reads, in order.
+Spark decides this once per definition. The number of a reading that was compared is committed with
+the contents' progress, so later runs need not ask: `SHARED` if Spark agrees with the reading,
+`MISREAD` if it does not. A reading is the text, and the columns and types of what it reads, in
+order.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _verdicts: PerInvocation[dict[str, tuple[int, str]]] = PerInvocation(dict)
 def misread(
     context: RunContext, query: str, analysed: Analysed, recorded: Callable[[str], int | None]
 ) -> str:
-    """Why ``analysed`` is not what Spark takes ``query`` for, as a reason; empty if it is.
-    ``recorded``: the progress of the model's contents.
+    """The reason if Spark does not read ``query`` as ``analysed``; empty if it does. ``recorded``
+    is the progress of the model's contents.
     """
     number = _number(context, analysed)
     known = _verdicts.of(context.invocation.id)
@@ -57,7 +58,7 @@ def _verdict(
 
 
 def numbers(context: RunContext, recorded: Callable[[str], int | None] | None) -> Mapping[str, int]:
-    """What to record of the model's reading: this run's verdict, else the earlier one."""
+    """What to record about the model's reading: this run's verdict, else the earlier one."""
     known = _verdicts.of(context.invocation.id).get(context.query)
     if known is not None:
         return {MISREAD if known[1] else SHARED: known[0]}
@@ -71,8 +72,8 @@ def _number(context: RunContext, analysed: Analysed) -> int:
 
 
 def asked_of(engine: Engine, rules: str, *texts: str) -> int:
-    """The number of a question about ``texts`` that this Spark answers always in the same way.
-    ``rules``: another number asks again.
+    """The number of a question about texts that this Spark always answers in the same way. With
+    another number of ``rules`` it is asked again.
     """
     return number_of([f"rules {rules}", f"spark {session_of(engine).version}", *texts])
 
@@ -95,7 +96,9 @@ def _compared(engine: Engine, query: str, analysed: Analysed) -> str:
 
 
 def _place(engine: Engine, analysed: Analysed) -> str:
-    """The line of the innermost part of the query that is read otherwise; empty for the whole."""
+    """The line of the innermost part of the query that Spark reads differently; empty if only the
+    whole is.
+    """
     written = analysed.written or analysed
     for line, piece in pieces(written):
         try:

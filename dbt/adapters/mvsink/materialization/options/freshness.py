@@ -1,8 +1,8 @@
 """The `freshness` config: how old contents may be, as intervals or in dbt's spelling for sources.
 
 dbt also has a `freshness` config for models, but it keeps only `build_after`: other keys never
-reach a model's config. They stay among the configs as they were written, where `with_freshness`
-reads them: rendered if they are from the model's own `config()`, else as text.
+reach a model's config. They remain in the unrendered configs, where `with_freshness` reads them.
+They are rendered if they come from the model's own `config()`, else they are plain text.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def _is_limit(value: Any, kinds: Any) -> bool:
 
 @dataclass(frozen=True)
 class AuditConfig:
-    """Which ``tests`` are audits: all, none, or those of some names. ``changes``: they look at
-    changed rows alone where that is the same.
+    """Which ``tests`` are audits: all, none, or those with some names. With ``changes``, they look
+    only at changed rows where that gives the same verdict.
     """
 
     tests: bool | tuple[str, ...] = False

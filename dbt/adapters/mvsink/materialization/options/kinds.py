@@ -22,13 +22,16 @@ TEXTS = {"type": "array", "items": {"type": "string"}}
 
 
 class NotAllowed(ValueError):
-    """A value is refused. The message, if any, says more exactly than the kind what is allowed."""
+    """A value is refused. The message, if there is one, says what is allowed more exactly than the
+    kind does.
+    """
 
 
 @dataclass(frozen=True)
 class ValueKind(Generic[T_co]):
-    """One kind of value. ``read`` returns the parsed value or raises `NotAllowed`; ``allowed`` is
-    what messages and the documentation say; ``schema`` is a JSON schema of the same.
+    """One kind of value. ``read`` returns the parsed value or raises `NotAllowed`; ``allowed``
+    describes the allowed values in messages and documentation, and ``schema`` is the JSON schema
+    for them.
     """
 
     read: Callable[[Any], T_co]
@@ -98,7 +101,7 @@ _RUNS = r"^\s*[1-9]\d{0,8}\s+runs?\s*$"
 
 @dataclass(frozen=True)
 class VerifyPolicy:
-    """When all contents are compared: some ms after the last time, or every so many runs."""
+    """When all contents are compared: some ms after the last time, or after a number of runs."""
 
     interval: int | None = None
     runs: int | None = None
@@ -126,7 +129,7 @@ BOOLEAN = ValueKind(_boolean, "true or false", {"type": "boolean"})
 
 @dataclass(frozen=True)
 class OwnFunctions:
-    """The user's own functions by name, each with the version that the user gives it, or ""."""
+    """The user's own functions by name, each with the version that the user gave it, or ""."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -135,7 +138,9 @@ class OwnFunctions:
         return tuple(self.versions)
 
     def described(self) -> list[str]:
-        """Each that has a version, with it, whatever the order and the case of names."""
+        """The functions that have a version, with it, in a form that depends neither on the order
+        nor on the case of names.
+        """
         return sorted(
             f"function {name.lower()} = {version}" for name, version in self.versions.items() if version
         )
@@ -170,8 +175,8 @@ COLUMNS = ValueKind(
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """The known name that ``key`` is in another case, or within two letters of; empty if none.
-    Short keys that only resemble one are left alone.
+    """The known name that differs from ``key`` only in case, or by at most two letters; empty if
+    there is none. Short keys that only resemble a name are left alone.
 
     >>> keys = ("RETAIN_HISTORY", "retain-histroy", "Adopt", "tags")
     >>> [nearest(key, ["retain_history", "adopt"]) for key in keys]
@@ -188,6 +193,8 @@ def nearest(key: str, known: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)  # the models of a project have the same keys
 def _distance(a: str, b: str) -> int:
-    """How many letters must be changed, added or dropped: an upper bound, by matching blocks."""
+    """An upper bound, from matching blocks, of how many letters must be changed, added or
+    dropped.
+    """
     blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
     return max(len(a), len(b)) - sum(block.size for block in blocks)

@@ -50,7 +50,7 @@ def _refresh(value: Any) -> RefreshSpec:
 
 
 def _fields(entry: Any, config: Any) -> Mapping[str, Any]:
-    """An entry as a mapping with known keys, at least one of which makes it an entry."""
+    """An entry as a mapping with known keys, of which at least one is enough to make an entry."""
     if isinstance(entry, str):
         text = entry.strip()
         if _AT_CREATION.fullmatch(text):

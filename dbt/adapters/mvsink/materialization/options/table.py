@@ -5,8 +5,8 @@ entries, and the same attributes of an instance are the parsed values. The table
 that are recognized, the spelling check, refusals, dbt's config class (`configs`), the tables in
 docs/configuration.md and the JSON schema in docs/schema (both by `docs/generate.py`).
 
-Nothing behind `ModelOptions` sees raw configs. Every refusal names the model, the option, the value
-given and what is allowed.
+Nothing past `ModelOptions` sees raw configs. Every refusal names the model, the option, the value
+and what is allowed.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ VIEW, TASK = MATERIALIZATIONS = ("self_correcting_mv", "continual_task")
 
 @dataclass(frozen=True, eq=False)
 class Option(Generic[T]):
-    """One entry: what is allowed, the default as a config would write it (or the value, where no
-    config can), one sentence of documentation, and which materializations have it. ``words``: the
-    default in the documentation, where it is not what is written. ``alias`` is a second spelling;
-    ``is_dbts``: dbt itself has a config of this name.
+    """One entry: what is allowed, the default as a config would write it (or the value itself, if
+    no config can), one sentence of documentation, and which materializations have it. ``words`` is
+    the default as the documentation has it, if that differs. ``alias`` is a second spelling.
+    ``is_dbts`` means that dbt itself has a config of this name.
     """
 
     kind: ValueKind[T]
@@ -61,7 +61,7 @@ class Option(Generic[T]):
     default: T = field(init=False)
 
     def __post_init__(self) -> None:
-        """The default is read as a config is, and the documentation shows what is read."""
+        """Parse the default like a config; the documentation shows the result."""
         written = self.written
         default = self.kind.read(written) if isinstance(written, (str, bool)) else written
         words = f"`{str(written).lower()}`" if isinstance(written, (str, bool)) else "none"

@@ -24,15 +24,15 @@ COLUMN_TYPES = ValueKind(
 
 
 def reset_words(model: str) -> str:
-    """How to reset a task."""
+    """How to reset a task, in words."""
     return f"--full-refresh --vars '{{mvsink_reset: [{model.rsplit('.', 1)[-1]}]}}'"
 
 
 def skip_words(model: str) -> str:
-    """How to take back the errors that a task recorded."""
+    """How to take back the errors that a task has recorded, in words."""
     return f"--vars '{{mvsink_skip_errors: [{model.rsplit('.', 1)[-1]}]}}'"
 
 
 def until_taken_back(model: str) -> str:
-    """How long a task's recorded errors stay."""
+    """How long a task's recorded errors stay, in words."""
     return f"until they are taken back ({skip_words(model)}; what failed stays undone) or the task is reset ({reset_words(model)})"
