@@ -32,6 +32,6 @@ full. If every output row comes from one row of the input, all pending times can
 - `task_driver`: the loop over pending times, with `task_input` and `commits`
 - `effects`: runs the statements of one time; for unit tests, the whole task as one query
 
-Invariants: a delta reads nothing but its bindings; nothing is written before every statement has
-been parsed and analysed; the planning half imports neither dbt's core nor Spark.
+Invariants: a delta reads only its bindings; nothing is written before every statement has been
+parsed and analysed; the planning half imports neither dbt's core nor Spark.
 """

@@ -49,9 +49,9 @@ from dbt.adapters.mvsink.user_sql.words import last_part, parts, words
 class StatementBindings:
     """The relations that a task names at one time, as queries for plain rows.
 
-    ``input``: the rows inserted; ``deletes``: the rows deleted, None for a task that does not use
-    them; ``this``: the output so far; ``references``: by name as dbt renders it, those that are
-    replaced. ``now`` is the time (ms), `mv_now()`.
+    ``input`` has the inserted rows; ``deletes`` the deleted rows, None for a task that does not use
+    them; ``this`` the output so far. ``references`` are those that are replaced, by their names as
+    dbt renders them. ``now`` is the time (ms), `mv_now()`.
     """
 
     input: str
@@ -152,9 +152,9 @@ def _bound_assignments(
 
 
 def replaced_by_themselves(program: Program, references: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The task's queries as they are written, and with each relation replaced by itself, as `bind`
-    puts queries in their places. The conditions and values of an UPDATE, DELETE or MERGE are those
-    of a query over what they are evaluated for.
+    """The task's queries as they are written, and with each relation replaced by itself in the way
+    in which `bind` replaces it by a query. The conditions and values of an UPDATE, DELETE or MERGE
+    become a query over the rows that they are evaluated for.
     """
     read = program.input.name
     itself = StatementBindings(read, program.this, read, {name: name for name in references})
@@ -205,7 +205,7 @@ def delta(
     apart: Apart | None = None,
 ) -> str:
     """The statement's delta, ready to run. ``columns`` are the output's. ``apart`` is the same
-    output, which may be read instead of ``contents``.
+    output in parts, which may be read instead of ``contents``.
     """
     ready = bound(program, statement, bindings)
     if apart is not None and _narrowable(ready):
@@ -223,7 +223,7 @@ def delta(
 
 
 def _narrowable(statement: AnyStatement) -> bool:
-    """Whether it reads only the rows of the output for which a deterministic condition is true."""
+    """Whether it only needs the output's rows for which a deterministic condition is true."""
     if not isinstance(statement, (Delete, Update)) or statement.where is None:
         return False
     return not nondeterministic_functions(statement.where)
@@ -248,7 +248,7 @@ def _reads_output(program: Program, statement: AnyStatement) -> bool:
 
 
 def analysed(program: Program, statement: Insert, bindings: StatementBindings) -> str:
-    """The INSERT's query alone, bound, for the engine to analyse (`columns.output_columns`)."""
+    """Only the INSERT's query, bound, for the engine to analyse (`columns.output_columns`)."""
     query = bind(program, statement.query, bindings)
     ctes = None if statement.ctes is None else bind(program, statement.ctes, bindings)
     return _with_all_ctes(program, ctes, query, bindings)
@@ -278,7 +278,9 @@ def insert_delta(statement: Insert, columns: Columns) -> str:
 
 
 def carried_delta(statement: Insert, carried: str, columns: Columns) -> str:
-    """`insert_delta` of a query that ends in `_mv_time` (`stateless`): kept before `_mv_diff`."""
+    """`insert_delta` of a query whose last column is `_mv_time` (`stateless`), which stays before
+    `_mv_diff`.
+    """
     source = _as_inserted(carried, statement, columns, (TIME,))
     return f"select {_inserted(statement, columns)}, {TIME}, 1L {DIFF} from {source}"
 

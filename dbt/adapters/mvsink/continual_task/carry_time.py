@@ -1,4 +1,4 @@
-"""Computing all pending times in one job, by carrying each row's time through the query.
+"""Computes all pending times in one job, by carrying each row's time through the query.
 
     select u.*, d.name from (select k, a + 1 as b from db.x where a > 0) u join db.d using (k)
 
@@ -7,14 +7,15 @@ with input db.x becomes
     select u.* except (`_mv_time`), d.name, `u`.`_mv_time`
     from (select k, a + 1 as b, `x`.`_mv_time` from db.x where a > 0) u join db.d using (k)
 
-That works where every output row comes from one row of the input. Only well-known shapes are
-accepted; in doubt the times run one by one, which is always right. The text is the user's, with
-`_mv_time` added to the select lists at token positions. If the engine refuses the carried query
-(because of an aggregate that is not known here, for example), the times run one by one, too.
+That works where every output row comes from one row of the input. Only well-known shapes of queries
+are accepted; in case of doubt the times run one by one, which is always right. The text is the
+user's, with `_mv_time` added to the select lists at token positions. If the engine refuses the
+carried query (because of an aggregate that is not known here, for example), the times run one by
+one, too.
 
-By the same rule a view or an ephemeral model may be a task's input: if it is only filter and
-projection over one table, and a WITH clause a chain of such queries (`row_by_row`). `inputs.mapped`
-is the input that results.
+By the same rule a view or an ephemeral model may be a task's input if it only filters and projects
+one table; its WITH clause may be a chain of such queries (`row_by_row`). The resulting input is in
+`inputs.mapped`.
 """
 
 from __future__ import annotations
@@ -57,15 +58,15 @@ _TIME = sql.identifier(TIME)
 class Carried:
     """For each statement, an INSERT, its query with a last column `_mv_time`.
 
-    The input's name in them, not bound yet, must mean the rows inserted at any pending time, with
-    that time (ms) in `_mv_time`.
+    The input's name in these queries is not bound yet. It must mean the rows inserted at any
+    pending time, with that time (ms) in `_mv_time`.
     """
 
     queries: tuple[str, ...]
 
 
 class _InDoubt(Exception):
-    """The query is not of a shape that is known to carry the time through."""
+    """The query does not have a shape that is known to carry the time through."""
 
 
 def stateless(program: Program, shard_references: Iterable[str]) -> Carried | None:
@@ -113,8 +114,8 @@ def _has_pipes(tokens: Tokens) -> bool:
 
 @dataclass(frozen=True)
 class _Carriers:
-    """The blocks that keep or drop each row of the input independently of the others. ``wanted``:
-    the input's name.
+    """Finds the blocks that keep or drop each row of the input independently of the others.
+    ``wanted`` is the input's name.
     """
 
     wanted: tuple[str, ...]
@@ -169,7 +170,9 @@ class _Carriers:
         return self.places(leaf.query) > 0 if isinstance(leaf, Derived) else leaf.parts == self.wanted
 
     def times(self, tokens: Tokens, tree: Query, segments: Sequence[_Segment]) -> Iterator[Edit]:
-        """`mv_now()` as the time of the current row. Raises `_InDoubt` in a query below these."""
+        """The edits that make `mv_now()` the time of the current row. Raises `_InDoubt` for one in
+        a query below these blocks.
+        """
         for start, end in tokens.marks():
             around = max((each for each in every_block(tree) if each.has(start)), key=lambda each: each.start)
             segment = next((each for each in segments if each.block is around), None)
@@ -191,7 +194,9 @@ class _Segment:
         return _TIME if self.leaf.alias is None else f"{sql.identifier(self.leaf.alias)}.{_TIME}"
 
     def edits(self, wanted: tuple[str, ...]) -> Iterator[Edit]:
-        """The time as one more column, only once: a star that includes the carrier excludes it."""
+        """The edits that add the time as one more column, only once: a star over the leaf that has
+        it excludes it.
+        """
         alias = (self.leaf.alias or "").lower()
         named = isinstance(self.leaf, Relation) and len(self.leaf.name) == self.leaf.end - self.leaf.start
         whole = wanted if named else (alias,)  # with an alias, `db.x.*` is a struct
@@ -207,8 +212,8 @@ class _Segment:
 
 
 class NotRowByRow(DataflowError):
-    """A query that is more than filter and projection over one table. ``reason`` says what it has,
-    ``tables`` are those that it reads.
+    """A query that does more than filter and project one table. ``reason`` says what; ``tables``
+    are those that it reads.
     """
 
     def __init__(self, reason: str, tables: tuple[str, ...] = ()):
@@ -240,7 +245,8 @@ class RowByRow:
 
 
 def row_by_row(query: str, named: Mapping[str, str] | None = None) -> RowByRow:
-    """The mapping that ``query`` is. ``named``: queries that it may name, by name in lower case.
+    """``query`` as a mapping of rows. ``named`` are queries that it may name, by name in lower
+    case.
 
     >>> mapping = row_by_row("with a as (select * from db.t where x > 0) select x + 1 as y from a")
     >>> mapping.table
@@ -275,7 +281,9 @@ def _visible_to(name: str, visible: Mapping[str, str], own: Mapping[str, str]) -
 
 
 def _split_with(query: str) -> tuple[dict[str, str], str]:
-    """The queries of the WITH clause that ``query`` starts with, by name, and the rest."""
+    """The queries, by name, of the WITH clause that ``query`` starts with, and the rest of the
+    text.
+    """
     stream = words(query)
     if not stream:
         raise NotRowByRow("no text")

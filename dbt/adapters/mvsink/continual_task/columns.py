@@ -27,8 +27,9 @@ def output_columns(
 ) -> tuple[Column, ...]:
     """The output's columns, ``declared`` or else the first INSERT's; every statement is checked.
 
-    ``analysed``: names and type texts of the columns of every INSERT's query, by the statement's
-    number, as the engine reports them. Raises a `TaskError`, `UnsupportedType` or `ReservedColumn`.
+    ``analysed`` has the names and type texts of the columns of every INSERT's query, by the
+    statement's number, as the engine reports them. Raises a `TaskError`, `UnsupportedType` or
+    `ReservedColumn`.
     """
     columns = tuple(declared) if declared else _first(program, analysed)
     for column in columns:
@@ -71,7 +72,9 @@ def check_insert(statement: Insert, columns: Sequence[Column], inserted: Analyse
 
 
 def check_assigned(statement: AnyStatement, columns: Sequence[Column]) -> None:
-    """Check that output columns are set, each once; for their types see `check_assigned_types`."""
+    """Check that only output columns are set, each once; `check_assigned_types` checks their
+    types.
+    """
     names = [column.name for column in columns]
     if isinstance(statement, Update):
         _known(statement.number, [each.column for each in statement.assignments], names)
@@ -92,7 +95,9 @@ def check_assigned_types(
 
 
 def assignable(kind: str, column: Column) -> bool:
-    """Whether a value of the type ``kind``, as the engine has it, can be stored in ``column``."""
+    """Whether a value of the type ``kind``, as the engine spells it, can be stored in
+    ``column``.
+    """
     return store_assignable(_read(kind), column.type)
 
 
@@ -119,7 +124,7 @@ def _known(statement: int, names: Sequence[str], allowed: Sequence[str]) -> None
 
 
 def _read(kind: str) -> SparkType:
-    """A type that the engine reports, also one that shards do not support."""
+    """The type that the engine reports, which shards need not support."""
     try:
         return parse_type(kind, "")
     except UnsupportedType:

@@ -20,7 +20,7 @@ NOTHING = Counts()
 
 @dataclass
 class Commits:
-    """``counts`` and ``times``: what this run has committed so far."""
+    """``counts`` and ``times`` are what this run has committed so far."""
 
     request: TaskRequest
     input: TaskInput
@@ -52,7 +52,9 @@ class Commits:
     def advance(
         self, state: ShardState, upper: Antichain, batch: Batch | None = None, counts: Counts = NOTHING
     ) -> bool:
-        """Advance the upper, with a ``batch`` that takes errors back. False: the race was lost."""
+        """Advance the upper, with a ``batch`` that takes errors back if there is one. False if
+        another commit came first.
+        """
         description, since = BatchDescription(state.upper, upper), self._since(state, upper)
         result = self.appender.append(batch, description, since, self.note(counts), self.input.progress())
         if result is None:
@@ -66,7 +68,7 @@ class Commits:
         return True
 
     def _since(self, state: ShardState, upper: Antichain) -> Antichain:
-        """The output's since: it trails the run's time, and stays before the upper."""
+        """The output's `since`: it trails the run's time and stays before the upper."""
         trailing = max(0, self.request.time + 1 - self.request.retain_history)
         return state.since.join(Antichain.of(min(trailing, upper.stored() - 1)))
 

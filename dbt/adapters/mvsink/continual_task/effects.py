@@ -6,10 +6,9 @@ only insert there is nothing to consolidate: their rows are written as they are,
 batch that removes rows has no hashes, because a removed row may be in the base more than once (see
 docs/design/sink.md); readers compare its rows as a whole until compaction.
 
-Statements that do not depend on each other run as one (`bind.groups`), and read only the part of
-the output that they can change (`row_deltas.within_reach`). If that fails because of the data, they
-run again, one by one, over an output in which no condition sees a deleted row: a failure is then
-their own.
+Statements that do not depend on each other run as one (`bind.groups`) and read only the part of the
+output that they can change (`row_deltas.within_reach`). If that fails because of the data, they run
+again one by one, over the output without deleted rows. If one then fails, the failure is its own.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class TaskChange:
 
 
 def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> TaskChange:
-    """All of ``updates``, as one change."""
+    """All ``updates`` as one change."""
     return TaskChange(
         repeated(source.columns, updates, f"{ERROR} is null and {DIFF} > 0", DIFF),
         repeated(source.columns, updates, f"{ERROR} is null and {DIFF} < 0", f"-{DIFF}"),
@@ -63,8 +62,8 @@ def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> TaskC
 
 
 def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> TaskChange:
-    """The whole input as of ``time``; without ``rows``, only the errors that are live then. For an
-    input without rows no statement runs.
+    """The whole input as of ``time``, as one change; without ``rows``, only the errors that are
+    live then. If the input has no rows, no statement runs.
 
     If no error is live, the rows are read without their updates.
     """
@@ -80,7 +79,9 @@ def snapshot_of(source: Input, engine: Engine, time: int, *, rows: bool) -> Task
 
 
 def recreation_of(source: Input, engine: Engine, updates: str, *, deletes: bool) -> TaskChange:
-    """``updates`` of an input that was created again. ``deletes``: lost rows alone are a change."""
+    """``updates`` of an input that was created again, as one change. With ``deletes``, lost rows
+    alone are a change too.
+    """
     flags = engine.query(times_of(updates), "look at the input")
     inserts, removed, errors = (any(bool(row[n]) for row in flags) for n in (1, 2, 3))
     return change_of(source, updates, errors=errors, runs=inserts or (deletes and removed))
@@ -97,7 +98,7 @@ def repeated(columns: Sequence[Column], updates: str, where: str, count: str, *m
 class Moment:
     """One pending ``time`` (ms): the input's change, the references' contents, the batch to stage.
 
-    ``careful``: the output is read so that no condition sees a deleted row.
+    If ``careful``, the output is read so that no condition sees a deleted row.
     """
 
     change: TaskChange
@@ -109,8 +110,8 @@ class Moment:
 
 @dataclass
 class Effects:
-    """Computes them for one run. ``columns`` are the output's, in the order of the statements;
-    ``stored`` the same as the shard has them, which is the order in which rows are hashed.
+    """Computes the effects for one run. ``columns`` are the output's, in the order of the
+    statements; ``stored`` are the same in the shard's order, in which rows are hashed.
     """
 
     program: Program
@@ -131,8 +132,8 @@ class Effects:
         """The batch of ``description`` with the statements' effects at ``time``, and its counts.
 
         Raises `StatementFailed` with the engine's error as its cause; then nothing stays staged. An
-        error caused by the data is attributed to a statement only if that fails on its own as well;
-        else the engine's error is raised.
+        error caused by the data is attributed to a statement only if the statement also fails by
+        itself; otherwise the engine's error is raised.
         """
         if not change.runs:
             return self.only_errors(change, time, description)
@@ -183,7 +184,7 @@ class Effects:
             return self._counted(self._stage(last, query, moment.description))
 
     def _stage_group(self, moment: Moment, group: Sequence[AnyStatement], output: Layout) -> Batch | None:
-        """The effects of a group that later ones may read; None if there are none."""
+        """Stages the effects of a group that later groups may read; None if there are none."""
         ctes = _ctes(moment.change, self.program.deletes_used)
         delta = sql.union_all(self._deltas(moment, group, output))
         updates = self._updates(delta, moment.time, summed=not _only_insert(group))
@@ -201,7 +202,9 @@ class Effects:
     def failed(
         self, message: str, change: TaskChange, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
-        """The batch of ``message`` as an error at ``time``, the input's error updates, no row."""
+        """The batch of ``message`` as an error at ``time``, with the input's error updates and no
+        rows.
+        """
         at = f"{sql.bigint(time)} {TIME}"
         own = f"select {nulls(self.columns)}, {at}, 1L {DIFF}, {sql.text(message)} {ERROR}, cast(null as bigint) {HASH}"
         inherited = [] if change.errors is None else [self._errors(change.errors, time)]
@@ -273,8 +276,9 @@ class Effects:
     def _attributing(self, alone: str | None) -> Iterator[None]:
         """Attributes a `StatementFailed` caused by the data to the user's statements or to ours.
 
-        ``alone``, the user's statements without our processing of their rows, has to fail too. If
-        it does not, the error is our own, and is raised as the engine's. None: no such check.
+        ``alone``, the user's statements without our processing of their rows, must fail too. If it
+        does not, the error is ours and is raised as the engine's. Without ``alone`` there is no
+        such check.
         """
         try:
             yield
@@ -320,8 +324,8 @@ def _only_insert(group: Sequence[AnyStatement]) -> bool:
 def retractions(output: Layout, columns: Sequence[Column], inputs: str, time: int) -> str:
     """Updates at ``time`` (ms) that take the task's own errors back; empty if there can be none.
 
-    Errors of the input are in the output too, and are retracted with the input's: only those that
-    the output has beyond the input's are taken back.
+    Errors of the input are in the output too, and are retracted when the input's are. So only the
+    errors that the output has beyond the input's are taken back.
 
     ``inputs`` is the input as updates, as of the last time that the task has processed, with
     `_mv_error` and `_mv_diff`.
@@ -340,11 +344,12 @@ def output_after(
 ) -> str:
     """The rows of the output, as SQL, after the change of the input at one time, without writing.
 
-    ``_mv_0`` is the output so far, ``_mv_1`` that with the delta of statement 0, and so on: each
-    delta reads a CTE, so the text grows only with the number of statements.
+    ``_mv_0`` is the output so far, ``_mv_1`` is the output with the delta of statement 0, and so
+    on. Each delta reads a CTE, so the text grows only with the number of statements.
 
-    ``columns`` are the output's, ``inputs`` the input's. ``change`` has these and `_mv_diff`;
-    ``before`` the rows of the output so far; None: no rows. Both may name the task's CTEs.
+    ``columns`` are the output's and ``inputs`` the input's. ``change`` has the latter and
+    `_mv_diff`. ``before`` has the rows of the output so far, None for no rows. Both may name the
+    task's CTEs.
     """
     items = sql.columns(column.name for column in columns)
     net_change = net(inputs, [], change, "<> 0")

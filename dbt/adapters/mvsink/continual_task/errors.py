@@ -24,7 +24,7 @@ class Place:
 
     @property
     def line(self) -> int:
-        """From 1."""
+        """The number of the line, from 1."""
         return self.text.count("\n", 0, self.offset) + 1
 
     def shown(self) -> str:
@@ -75,7 +75,7 @@ class OwnOutputAsInput(TaskSyntax):
 
 
 class TextAfterStatements(TaskSyntax):
-    """Text behind the closing parenthesis."""
+    """Text after the closing parenthesis."""
 
     def __init__(self, place: Place):
         super().__init__(place, "nothing may follow the closing parenthesis of a continual task")
@@ -101,7 +101,7 @@ class WrongTarget(TaskSyntax):
 
 
 class SeveralStatements(TaskSyntax):
-    """`from transform` and `from retain` take one query, one predicate."""
+    """More than one query or predicate in `from transform` or `from retain`."""
 
     def __init__(self, place: Place, form: str):
         super().__init__(
@@ -201,8 +201,8 @@ class StatementFailed(TaskError):
 class ReferenceFails(TaskError):
     """A reference holds a recorded error at the time as of which the statements read it.
 
-    ``broken``: that it does, as a clause; ``healed``: it has none any more; ``late``: it was read
-    at its newest time, which is before the pending one.
+    ``broken`` says so, as a clause. ``healed`` means that it has no error any more. ``late`` means
+    that it was read at its newest time, which is before the pending one.
     """
 
     def __init__(self, model: str, broken: str, *, healed: bool, late: bool):

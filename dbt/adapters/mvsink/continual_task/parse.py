@@ -1,7 +1,8 @@
 """Reading a task's text.
 
-By tokens, not by a parser of another dialect: the structure of a task is checked here, its queries
-and expressions by Spark (`refused_by_engine` finds the place of Spark's error in the task's text).
+It is read by tokens, not by a parser of another dialect. The structure of a task is checked here;
+its queries and expressions are checked by Spark (`refused_by_engine` finds the place of Spark's
+error in the task's text).
 
 >>> text = "on input db.x as (delete from db.t where k < 3; insert into db.t select k from db.x)"
 >>> task = parse(text, "db.t", "t")
@@ -40,8 +41,8 @@ def parse(text: str, this: str, model: str, ctes: Sequence[str] = (), *, sampled
     """Read a task. ``this`` is its output as dbt renders it, ``model`` its name for messages.
 
     ``ctes`` are queries of ephemeral models that dbt has not put in front of the text:
-    ``__dbt__cte__x as (...)``. ``sampled``: dbt puts a filter around every relation in this run; in
-    other runs an input with a filter is a query, and is refused. Raises a `TaskError`.
+    ``__dbt__cte__x as (...)``. If ``sampled``, dbt puts a filter around every relation in this run;
+    in other runs an input with a filter is a query and is refused. Raises a `TaskError`.
     """
     try:
         stream = words(text)
@@ -233,7 +234,9 @@ class _Parser:
         return frozenset({parts(self.this), (last_part(self.this).lower(),)})
 
     def _deletes_used(self, named: InputRef, statements: Sequence[AnyStatement]) -> bool:
-        """Whether `mv_deletes` is used; `DeletesOfAnother` if its argument is not the input."""
+        """Whether `mv_deletes` is used; raises `DeletesOfAnother` if its argument is not the
+        input.
+        """
         source, stream = self.cursor.source, self.cursor.stream
         known = {
             span.end if span.wrapped is None else span.wrapped[1] for span in relations(source, named.name)
@@ -288,9 +291,9 @@ def refused_by_engine(
 ) -> errors.StatementSyntax:
     """The engine's error about a query from statement ``number``, with its place in the text.
 
-    ``details`` is the engine's whole output, if ``message`` is a part of it: Spark quotes the query
-    there and names a line of it. The user's line is in it as written; if it cannot be found, the
-    place is the statement.
+    ``details`` is the engine's whole output, of which ``message`` may be a part: Spark quotes the
+    query there and names a line of it. That line is the user's as written; if it cannot be found,
+    the place is the statement.
     """
     statement = program.statements[number]
     offset = statement.start + _offset(statement.text, details or message)

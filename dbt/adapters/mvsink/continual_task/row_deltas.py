@@ -2,9 +2,9 @@
 values, for checking their types.
 
 Each changed row first gets its new values as a struct `_mv_new`, in the scope that the user's
-expressions expect; then it is split into its two sides. A MERGE is up to three such queries, one
-per kind of WHEN. The first clause of a kind whose condition is true applies; a NULL condition is
-not true.
+expressions expect. Then it is split into an old and a new side. A MERGE is up to three such
+queries, one per kind of WHEN. The first clause of a kind whose condition is true applies; a NULL
+condition is not true.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ def within_reach(statement: Delete | Update, columns: Columns, apart: Apart) -> 
     """Contents, restricted to rows for which the statement's condition may be true: enough for its
     delta, without consolidating the base.
 
-    The base's rows for which it is true and all other updates, consolidated: no row has a larger
-    multiplicity than in the whole. The condition is evaluated for deleted base rows, too, and may
-    fail on one: such a failure does not mean that the statement fails on the contents.
+    These are the base's rows for which the condition is true and all other updates, consolidated;
+    no row has a larger multiplicity than in the whole output. The condition is also evaluated for
+    deleted base rows and may fail on one. Such a failure does not mean that the statement fails on
+    the contents.
     """
     items = sql.columns(column.name for column in columns)
     base = f"select {items}, {DIFF} from {target(apart.base, statement.alias)}{_where(statement)}"
@@ -78,8 +79,8 @@ def update_delta(statement: Update, columns: Columns, contents: str) -> str:
 
 
 def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
-    """The changes of all clauses. The query fails if two source rows change one row; a lone `WHEN
-    MATCHED THEN DELETE` cannot conflict.
+    """The changes of all clauses. The query fails if two source rows change the same row; if `WHEN
+    MATCHED THEN DELETE` is the only clause, there can be no conflict.
     """
     alias, source_alias = statement.alias or "_mv_this", statement.source_alias or "_mv_source"
     ours, theirs = target(contents, alias), f"{statement.source} {sql.identifier(source_alias)}"
@@ -114,7 +115,9 @@ def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
 
 @dataclass(frozen=True)
 class Assigned:
-    """The values that a statement assigns, as columns of ``query``, and the columns they go to."""
+    """The values that a statement assigns, as columns of ``query``, and the columns that they go
+    to.
+    """
 
     columns: tuple[str, ...]
     query: str
@@ -176,7 +179,9 @@ def _condition(clause: MergeClause) -> str:
 
 
 def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None, *, kept: bool = True) -> str:
-    """The row with assigned values, else ``alias``'s or NULL. Not ``kept``: there is no new row."""
+    """The row with the assigned values, and else the values of ``alias`` or NULL. There is no new
+    row unless ``kept``.
+    """
     values: Mapping[str, str] = {a.column.lower(): value_of(a.expression) for a in assignments}
     fields = [f"'_mv_kept', {'true' if kept else 'false'}"]
     for column in columns:

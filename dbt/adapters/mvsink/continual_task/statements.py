@@ -5,8 +5,8 @@ macros render:
 
 - ``{{ ref('x') }}``: ``schema.x``, or in dbt's parentheses, ``(select * from schema.x where false
   limit 0)``
-- ``{{ mv_deletes(ref('x')) }}``: the same, a blank, and `DELETES_MARK`: ``schema.x /* mv_deletes
-  */``
+- ``{{ mv_deletes(ref('x')) }}``: the same, then a blank and `DELETES_MARK`: ``schema.x /*
+  mv_deletes */``
 - ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`marks.NOW`)
 """
 
@@ -117,10 +117,11 @@ AnyStatement = Insert | Delete | Update | Merge
 
 @dataclass(frozen=True)
 class Program:
-    """A task. ``deletes_used``: some statement reads the rows that the input lost.
+    """A task. ``deletes_used`` means that a statement reads the rows that the input lost.
 
-    ``self_referencing``: some statement reads the output, as all but an INSERT do. ``ctes`` is a
-    text ``with a as (...), ...`` that applies to every statement, ``text`` the whole source.
+    ``self_referencing`` means that a statement reads the output, as every statement except an
+    INSERT does. ``ctes`` is a text ``with a as (...), ...`` that applies to every statement;
+    ``text`` is the whole source.
     """
 
     model: str
@@ -134,5 +135,5 @@ class Program:
     ctes: str | None = None
 
     def with_ctes(self, query: str) -> str:
-        """``query``, in which the task's CTEs can be used."""
+        """``query`` with the task's CTEs in front of it."""
         return with_ctes(self.ctes, query)

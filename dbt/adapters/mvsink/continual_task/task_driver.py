@@ -1,7 +1,7 @@
 """Running a task: every pending time of its input, in order, each one append to the output.
 
 The output's upper is the task's progress: effects at times before it are complete.
-docs/design/tasks.md has the table of what is done with the next pending time.
+docs/design/tasks.md has a table of what happens with the next pending time.
 
 A new output is first raised to the task's start `I`, which the commit keeps for ever: the newest
 time at which the input can be read, no later than the run's. With a snapshot the whole input as of
@@ -49,9 +49,9 @@ log = logging.getLogger("mvsink.task")
 
 @dataclass
 class TaskDriver:
-    """One run of one task. ``references`` are the shards that its statements read, by name as dbt
-    renders it; ``views`` the queries of views over such shards, by name. ``one_by_one``: pending
-    times are not computed in one job.
+    """One run of one task. ``references`` are the shards that its statements read, by their names
+    as dbt renders them; ``views`` are the queries of views over such shards, by name. If
+    ``one_by_one``, pending times are not computed in one job.
     """
 
     request: TaskRequest
@@ -112,7 +112,9 @@ class TaskDriver:
     # beginning
 
     def _begin(self) -> ShardState:
-        """Give the task its start if it has none, and hold its input; the state then."""
+        """Give the task its start if it has none, and hold its input; returns the state after
+        that.
+        """
         while True:
             state = self.handle.state()
             if self.request.reset or state.dropped is not None:
@@ -123,8 +125,8 @@ class TaskDriver:
                 self._create(state)
 
     def _create(self, state: ShardState) -> None:
-        """Try to commit the task's start. Until one is committed, a run that began earlier may
-        still win: its hold stays.
+        """Try to commit the task's start. Until a start is committed, a run that began earlier may
+        still win, so its hold stays.
         """
         try:
             start = self.input.start()
@@ -138,7 +140,9 @@ class TaskDriver:
         self.commits.appender.raise_upper(state.upper, Antichain.of(start), note, start)
 
     def _reset(self, state: ShardState) -> None:
-        """A new, empty generation that starts at the input's newest time; releases come after."""
+        """Begin a new, empty generation that starts at the input's newest time; history is released
+        afterwards.
+        """
         start = self.input.start()
         try:
             self.holds.take(min(start, max(0, state.upper.stored() - 1)), forward=False)
@@ -159,7 +163,7 @@ class TaskDriver:
     # the loop
 
     def _round(self, state: ShardState, output: Layout) -> bool:
-        """Go on from this version. False if there is no more to do now."""
+        """Continue from this version. False if there is nothing more to do now."""
         pending = self.input.pending(state)
         log.debug(
             "%s: shard %s, upper %s, input %s before %s: %d pending%s",
@@ -182,7 +186,9 @@ class TaskDriver:
         return True
 
     def _waits(self, state: ShardState, pending: list[PendingTime]) -> bool:
-        """Whether a reference must be waited for; then the upper is at the first pending time."""
+        """Whether a reference must be waited for. If so, the upper is moved to the first pending
+        time.
+        """
         first = pending[0].time
         waits = self.reference_times.waits_at(first)
         if not waits:
@@ -195,7 +201,7 @@ class TaskDriver:
         return True
 
     def _process(self, state: ShardState, output: Layout, pending: PendingTime) -> None:
-        """One pending time: its effects, and their append."""
+        """Process one pending time: compute its effects and append them."""
         description = self._minted(state, pending.time, f"{pending.time}")
         effects = self._effects(state)
         change = self._change(state, pending)
@@ -221,7 +227,7 @@ class TaskDriver:
         self, broken: Broken, effects: Effects, change: TaskChange, time: int, description: BatchDescription
     ) -> tuple[Batch | None, Counts]:
         """What the output gets at a ``time`` (ms) at which a reference holds an error: that error,
-        or nothing. The input's errors are passed on. Raises `ReferenceFails`.
+        or nothing, and in any case the input's errors. Raises `ReferenceFails`.
         """
         if self.request.skip_errors:
             self.left_out[time] = broken
@@ -256,7 +262,7 @@ class TaskDriver:
         return change_of(source, updates, errors=pending.errors, runs=runs)
 
     def _together(self, state: ShardState, pending: list[PendingTime]) -> bool:
-        """Commit the pending times in one job and one append. False: they must run one by one."""
+        """Commit the pending times in one job and one append. False if they must run one by one."""
         pending = list(itertools.takewhile(lambda p: p.inserts and not p.errors, pending))
         possible = len(pending) > 1 and state.readable and not self.one_by_one and not self.input.recreated
         timed = (*self.references, *self.views)
@@ -284,7 +290,7 @@ class TaskDriver:
         return True
 
     def _took_errors_back(self, state: ShardState, output: Layout, pending: list[PendingTime]) -> bool:
-        """Take recorded errors back if no input change is in the way. False: nothing was done."""
+        """Take recorded errors back if no input change is in the way. False if nothing was done."""
         goal = Antichain.of(pending[0].time) if pending else self.input.goal(state)
         if not state.readable or self.input.recreated or not state.upper.less_than(goal):
             return False

@@ -2,9 +2,9 @@
 reach, the history that it holds, and when its references are read.
 
 The output's commits keep the progress on the input: the newest time processed, and the generation
-of the input at that time. The task holds the history that it still needs, of its input and of
-references of its own project, before it reads it for the first time, and releases it only after the
-commit that made it superfluous.
+of the input at that time. A task takes holds on the history that it still needs, of its input and
+of references of its own project, before it first reads it. It releases history only after the
+commit that made it unnecessary.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_TIME = Antichain.of(0)
 
 @dataclass
 class TaskInput:
-    """``source`` in one run of one task. ``handle`` is the output's."""
+    """The input ``source`` in one run of one task. ``handle`` is the output's."""
 
     source: Input
     request: TaskRequest
@@ -40,7 +40,7 @@ class TaskInput:
         return self.request.program.deletes_used
 
     def progress(self, time: int | None = None) -> dict[str, int]:
-        """What a commit keeps: the generation, and the ``time`` if one was processed."""
+        """What a commit records: the generation, and the ``time`` if one was processed."""
         times = {} if time is None else {self.source.id: time}
         return {**times, self._generation_key: self.source.generation}
 
@@ -107,7 +107,9 @@ log = logging.getLogger("mvsink.task")
 
 @dataclass
 class TaskHolds:
-    """The holder is the output's shard id. ``references``: those on which the task keeps a hold."""
+    """A task's holds; the holder is the output's shard id. ``references`` are those on which the
+    task keeps a hold.
+    """
 
     model: str
     handle: WriteHandle
@@ -119,7 +121,9 @@ class TaskHolds:
         return str(self.handle.shard_id)
 
     def follow(self) -> ShardState:
-        """Move the holds to what the times from the upper on need; the output's newest version."""
+        """Move the holds to what the times from the upper on need; returns the output's newest
+        version.
+        """
         while True:
             state = self.handle.state()
             failpoints.reach("looked")
@@ -159,7 +163,8 @@ class TaskHolds:
 @dataclass(frozen=True)
 class Broken:
     """A reference that fails its readers as of ``time`` (ms), with the ``message`` of its error.
-    ``healed``: it has no error at its newest time. ``late``: it was read at that time.
+    ``healed`` means that it has no error at its newest time, ``late`` that it was read at that
+    time.
     """
 
     name: str
@@ -178,9 +183,9 @@ class Broken:
 class ReferenceTimes:
     """The times at which references are read.
 
-    ``views``: queries of views that statements read, over ``references``, by the views' names.
-    ``wait``: a late reference is waited for, rather than read at its newest time. ``late``: those
-    that were late in this run, by name.
+    ``views`` are the queries, over ``references``, of views that statements read, by the views'
+    names. If ``wait``, a late reference is waited for, rather than read at its newest time.
+    ``late`` has the references that were late in this run, by name.
     """
 
     references: Mapping[str, ShardInput]

@@ -1,4 +1,6 @@
-"""The request and outcome of a task's run, between dbt's layer and `task_driver`. Times: ms."""
+"""The request and outcome of a task's run, between dbt's layer and `task_driver`. Times are in
+ms.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,14 @@ from dbt.adapters.mvsink.shard_sql import Counts, Kind, OnError, RunOutcome
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """A run of a task at the logical ``time``; ``clock``: wall clock, ``columns``: the output's.
+    """A run of a task at the logical ``time``. ``clock`` is the wall clock; ``columns`` are the
+    output's.
 
-    ``wait``: a reference that has not passed a pending time is waited for. ``held_references`` are
-    those on which this task may keep a hold: shards of its own project and target. ``reset``: the
-    task discards its output and starts from scratch. ``skip_errors``: the errors that the task has
-    recorded are taken back; the failed effects are not repeated. ``definition``: a digest of the
-    model's text, for the log.
+    If ``wait``, a reference that has not passed a pending time is waited for. ``held_references``
+    are those on which this task may keep a hold: shards of its own project and target. With
+    ``reset`` the task discards its output and starts from scratch. With ``skip_errors`` the errors
+    that the task has recorded are taken back; the failed effects are not repeated. ``definition``
+    is a digest of the model's text, for the log.
     """
 
     model: str
@@ -43,7 +46,9 @@ class TaskRequest:
 
 @dataclass(frozen=True)
 class Late:
-    """A reference that has not passed a pending time: read as of ``time``, or ``time`` waits."""
+    """A reference that has not passed a pending time: it was read as of ``time``, or ``time`` waits
+    for it.
+    """
 
     name: str
     time: int
@@ -53,7 +58,7 @@ class Late:
 
 @dataclass(frozen=True)
 class TaskOutcome(RunOutcome):
-    """An outcome. ``times`` were processed; ``waiting``: how many are pending for a reference."""
+    """An outcome. ``times`` were processed; ``waiting`` counts those that wait for a reference."""
 
     times: tuple[int, ...] = ()
     waiting: int = 0

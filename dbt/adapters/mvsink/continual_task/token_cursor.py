@@ -1,4 +1,4 @@
-"""Reading a task's tokens from left to right. Every error names the place."""
+"""Reads a task's tokens from left to right. Every error names its place in the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MARKS = re.compile(r"(?:\s*/\* mv_\w+ \*/)+")
 
 @dataclass
 class Cursor:
-    """The words ``[at, end)`` of ``source``; ``at`` moves. ``statement``: the current number."""
+    """The words ``[at, end)`` of ``source``; ``at`` moves. ``statement`` is the number of the
+    current one.
+    """
 
     model: str
     source: str
@@ -41,7 +43,9 @@ class Cursor:
         return self.stream[self.at + count].upper if self.at + count < self.end else ""
 
     def place(self, index: int | None = None) -> Place:
-        """The position of the word at ``index`` (default: the next), or behind the last word."""
+        """The position of the word at ``index`` (by default the next), or the end of the last
+        word.
+        """
         index = self.at if index is None else index
         if index < self.end:
             offset = self.stream[index].start
@@ -58,7 +62,9 @@ class Cursor:
         return "nothing" if self.done else self.text(self.at, self.at + 1)
 
     def text(self, start: int, end: int) -> str:
-        """The source from word ``start`` to before ``end``, with our macros' marks behind it."""
+        """The source from word ``start`` to before ``end``, with the marks of our macros right
+        after it.
+        """
         if start >= end:
             return ""
         behind = _MARKS.match(self.source, self.stream[end - 1].end)

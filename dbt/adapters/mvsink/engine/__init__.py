@@ -4,9 +4,9 @@
 DuckDB. The rest of the package is what every layer above needs to write that text: quoted
 identifiers and literals, column types, the row hash, grouping by whole rows.
 
-Invariants: an identifier of the user's is always quoted (`sql.identifier`); a type that cannot be
-stored and compared faithfully is refused (`UnsupportedType`). The package imports no other package
-of ours.
+Invariants: a user's identifier is always quoted (`sql.identifier`); a type that cannot be stored
+and compared faithfully is refused (`UnsupportedType`). The package imports no other package of
+ours.
 """
 
 from dbt.adapters.mvsink.engine.errors import (

@@ -10,7 +10,9 @@ class DataflowError(Exception):
 
 
 class EngineError(DataflowError):
-    """The engine refused a statement, or it failed. `sqlstate` has five characters, or none."""
+    """The engine refused a statement, or the statement failed. `sqlstate` has five characters or is
+    empty.
+    """
 
     def __init__(self, message: str, sqlstate: str = ""):
         super().__init__(message)

@@ -1,11 +1,11 @@
-"""Analyzed plans as texts that are equal for queries that are read alike.
+"""Analyzed plans as texts that are equal for queries that Spark reads in the same way.
 
 Spark prints a plan as a tree of lines, in which every column has a number that differs from one
-analysis to the next. Here columns are numbered by their first appearance, and what only names
-things is left out: aliases of relations and of columns.
+analysis to the next. Here columns are numbered by first appearance, and everything that only names
+something is left out: aliases of relations and of columns.
 
-The text shows less than the plan: a literal's type only where it decides a cast. Where plans
-themselves can be compared, that is better.
+The text shows less than the plan: for example, a literal's type only where it decides a cast.
+Comparing the plans themselves is better, where that is possible.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NUMBERED = re.compile(r"(?<=#)\d+|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\
 
 
 def analyzed_section(explained: str) -> str | None:
-    """The analyzed plan in what EXPLAIN EXTENDED prints, behind a line of its columns and types.
+    """The analyzed plan in the output of EXPLAIN EXTENDED, after a line of its columns and types.
 
     Raises `EngineError` for a query that Spark cannot analyze.
     """
@@ -88,10 +88,11 @@ def same_plan(
     other: str,
     stand_ins: Mapping[str, Sequence[tuple[str, str]]],
 ) -> bool:
-    """`Engine.same_plan` where plans can be compared: ``compared`` does, and gives their texts.
+    """`Engine.same_plan` where plans can be compared: ``compared`` compares them and gives their
+    texts.
 
-    For Spark, plans with generators never are the same: their columns keep their numbers. Then the
-    texts are compared.
+    For Spark, plans with generators are never the same, because their columns keep their numbers.
+    Then the texts are compared.
     """
     columns = {
         name: ", ".join(f"{sql.identifier(column)} {kind}" for column, kind in described)
@@ -134,14 +135,14 @@ _RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
 
 
 def carries(engine: Engine, plain: str, carried: str, columns: Sequence[tuple[str, str]]) -> bool:
-    """Whether ``carried`` is ``plain`` with one more column, `_mv_time`, that each of its rows has
-    from the one row of `STAND_IN` that it is made of: the witness of `continual_task.carry_time`.
-    ``columns``: those of the relation, with types; in the queries it has `_mv_time`, too. Nothing
-    is run. Raises `EngineError`.
+    """Whether ``carried`` is ``plain`` with one more column, `_mv_time`, which each row takes from
+    the one row of `STAND_IN` that it is made from: the witness of `continual_task.carry_time`.
+    ``columns`` are those of the relation, with types; in the queries it also has `_mv_time`.
+    Nothing is run. Raises `EngineError`.
 
-    Two things make it true. Without the column, the optimizer makes of both queries the same plan.
-    And between the relation and the result there is nothing that puts rows together or leaves out
-    some of them by what others there are (`row_by_row`).
+    It is true under two conditions. Without the column, the optimizer makes the same plan of both
+    queries. And nothing between the relation and the result combines rows, or drops rows depending
+    on others (`row_by_row`).
     """
     name = f"_mv_w_{uuid.uuid4().hex[:12]}"  # other threads have stand-ins in this session, too
     plain, carried = (_NAMED.sub(name, query) for query in (plain, carried))
@@ -162,7 +163,7 @@ def carries(engine: Engine, plain: str, carried: str, columns: Sequence[tuple[st
 
 
 def _renamed(query: str, every: Sequence[str], shown: Sequence[str]) -> str:
-    """Those columns that are ``shown`` of a query whose columns are called as in ``every``."""
+    """The ``shown`` columns of ``query``, whose columns get the names in ``every``."""
     return f"select {', '.join(shown)} from {sql.subquery(query, '_mv_query')}({', '.join(every)})"
 
 
@@ -179,8 +180,8 @@ def _explained(engine: Engine, query: str) -> str:
 
 
 def _nothing(columns: Sequence[tuple[str, str]]) -> str:
-    """A query with these columns and `_mv_time`, all of them different, of which the optimizer
-    knows nothing.
+    """A query with these columns and `_mv_time`, all different, about which the optimizer knows
+    nothing.
     """
     items = [
         f"get(cast(array() as array<{kind}>), cast(id as int) + {place}) {sql.identifier(name)}"
@@ -198,8 +199,8 @@ class _Node:
 
 
 def row_by_row(plan: str, view: str) -> bool:
-    """Whether each row of the ``plan``, an analyzed one, is made of one row of the temporary
-    ``view``, in each place where it is read.
+    """Whether each row of the analyzed ``plan`` is made from one row of the temporary ``view``, in
+    each place where that is read.
 
     >>> plan = "Filter (a#1 > 0)\\n+- SubqueryAlias v\\n   +- View (`v`, [a#1])"
     >>> limited = "GlobalLimit 5\\n+- " + plan.replace("\\n", "\\n   ")

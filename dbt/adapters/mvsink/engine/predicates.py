@@ -9,8 +9,8 @@
 >>> rows.filter(wanted.arrow([amount])).to_pydict()
 {'Amount': [6]}
 
-`Filter` is what a query's own conditions keep, `OneOf` the rows that have one of some keys. A row
-fulfils both forms of a condition or neither, except where `OneOf.exact` is false.
+`Filter` is for rows that a query's own conditions keep, `OneOf` for rows that have one of some
+keys. A row satisfies both forms of a condition or neither, except where `OneOf.exact` is false.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _OPERATORS = {
 @dataclass(frozen=True)
 class Comparison:
     """``column``, in lower case, compared with ``values`` by ``operator``: `=`, `<>`, `<`, `<=`,
-    `>`, `>=` with one, `in` with any number, `is null` with none. NULL fulfils only the last. The
-    values are of the column's type: an integer in its range, BOOLEAN, STRING or DATE.
+    `>`, `>=` with one, `in` with any number, `is null` with none. NULL satisfies only the last. The
+    values have the column's type: an integer in its range, BOOLEAN, STRING or DATE.
     """
 
     column: str
@@ -72,7 +72,7 @@ class Comparison:
 
     def arrow(self, columns: Mapping[str, Column]) -> pc.Expression | None:
         """The condition for Arrow; None if a value is a date so old that a file may have it in
-        another calendar. Other old dates are before all that is compared with them in either.
+        another calendar. Older dates in a file are before the value in either calendar.
         """
         column = columns[self.column]
         place = pc.field(column.name)
@@ -89,7 +89,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Filter:
-    """A row must fulfil all comparisons of one of the ``alternatives``."""
+    """A row must satisfy all comparisons of one of the ``alternatives``."""
 
     alternatives: tuple[tuple[Comparison, ...], ...]
 
@@ -110,11 +110,12 @@ class Filter:
 
 @dataclass(frozen=True)
 class OneOf:
-    """That ``column`` has one of ``values``, or is NULL if ``nulls``. A NULL among them is ignored.
+    """The condition that ``column`` has one of ``values`` or, if ``nulls``, is NULL. A NULL among
+    the values is ignored.
 
     Spark compares constants with the statistics of files, row groups and pages, but not the values
-    that a semi-join looks for. So its text has closed ranges that contain all values, and a list of
-    them where they are few.
+    that a semi-join looks for. So the text has closed ranges that contain all values and, if there
+    are few, a list of the values.
     """
 
     column: Column
@@ -127,7 +128,7 @@ class OneOf:
 
     @property
     def exact(self) -> bool:
-        """Whether only such rows fulfil the text, if there is one."""
+        """Whether only rows with one of the values satisfy the text, if there is one."""
         return len(self._present) == 0 or (self._numbered and len(self._present) <= MAX_LISTED)
 
     @property
@@ -135,7 +136,7 @@ class OneOf:
         return self.column.type.name in _NUMBERED
 
     def sql(self) -> str | None:
-        """The condition for Spark; None for a type of which ranges are of no use."""
+        """The condition for Spark; None for a type for which ranges are useless."""
         if self.column.type.name not in _BOUNDED:
             return None
         name = sql.identifier(self.column.name)
@@ -176,14 +177,14 @@ def combined(
     combine: Callable[[pc.Expression, pc.Expression], pc.Expression],
     conditions: Iterable[pc.Expression | None],
 ) -> pc.Expression | None:
-    """All of some conditions for Arrow in one; None if there is none for one of them."""
+    """The conditions for Arrow, combined into one; None if one of them is None."""
     listed = list(conditions)
     exact = [each for each in listed if each is not None]
     return functools.reduce(combine, exact) if len(exact) == len(listed) else None
 
 
 def _constant(value: object, kind: str) -> str:
-    """A value of that type; of a date its number: Python has no dates of most years."""
+    """A value of that type; for a date its number, because Python has no dates of most years."""
     if kind == "date":
         return sql.day(int(str(value)))
     return f"cast({sql.text(str(value))} as {kind})"
@@ -203,7 +204,9 @@ def _bounds(values: pa.Array) -> tuple[object, object]:
 
 
 def _spans(values: pa.Array) -> Iterator[tuple[object, object]]:
-    """At most `MAX_RANGES` of them, divided where the gaps between values are largest."""
+    """At most `MAX_RANGES` ranges of the values, divided where the gaps between values are
+    largest.
+    """
     ordered = _numbers(values.sort())
     numbers = ordered.cast(pa.int64())
     # as floats no difference overflows, and which gaps are the largest need not be exact

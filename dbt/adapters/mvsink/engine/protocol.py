@@ -1,9 +1,9 @@
 """The one seam to the SQL engine: *execute this text, give me rows*.
 
 The dbt layer implements it on a connection; tests implement it on a session. It has a core of five
-calls. All others are hints: what a connection can do in less time than by the core, which is how
-`Engine` itself does it. Large data never passes through the seam; `arrow` returns the rows of small
-results.
+calls. All other methods are hints, things that a connection may be able to do faster; `Engine`
+itself implements them with the core. Large data never passes through the seam; `arrow` returns the
+rows of small results.
 """
 
 from __future__ import annotations
@@ -33,42 +33,47 @@ class Engine(Protocol):
         ...
 
     def settings(self, wanted: Mapping[str, str]) -> AbstractContextManager[None]:
-        """The engine's settings are ``wanted`` in here, and as before afterwards."""
+        """A context in which the engine's settings are ``wanted``; afterwards they are as
+        before.
+        """
         ...
 
     def same_plan(self, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
-        """Whether the engine reads two queries alike: their analyzed plans are the same, whatever
-        columns and aliases are called. Nothing is run. The relations that both name are
-        ``stand_ins``, temporary views of these columns and types; their names start with `_mv_w`
-        and are followed by a number. Raises `EngineError` if one of them cannot be analyzed.
+        """Whether the engine reads two queries in the same way: their analyzed plans are the same,
+        apart from names of columns and aliases. Nothing is run. The relations that both name are
+        ``stand_ins``, temporary views with these columns and types, called `_mv_w` and a number.
+        Raises `EngineError` if one of them cannot be analyzed.
         """
         ...
 
     def arrow(self, query: str, what: str) -> pa.Table | None:
-        """The rows of a query that is known to give few, with every digit that Spark has. None if
-        the connection does not give them in that form; then the query has not run.
+        """The rows of a query that is known to give few, with all of Spark's digits. None if the
+        connection cannot give them in that form; then the query has not run.
         """
         return None
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        """The rows of a query of the session alone, as its settings. They may be remembered from
-        earlier in the invocation, if no statement since can have changed the session.
+        """The rows of a query about the session only, such as its settings. They may come from
+        earlier in the invocation, if no statement since then can have changed the session.
         """
         return self.query(query, what)
 
     def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
-        """The rows of a query of the catalog. They may be of the same query at most two seconds
-        ago, if none of the user's statements in this invocation can have changed the catalog since.
+        """The rows of a query about the catalog. They may be those of the same query up to two
+        seconds ago, if none of the user's statements in this invocation can have changed the
+        catalog since.
         """
         return self.query(query, what)
 
     def relist(self, table: Sequence[str]) -> None:
-        """The files of ``table`` (the parts of its name) are listed again before it is read."""
+        """Make the engine list the files of ``table`` (the parts of its name) again before it is
+        read.
+        """
         self.execute(f"refresh table {sql.qualified(table)}", "refresh")
 
     def files_views(self, paths: Sequence[str]) -> AbstractContextManager[Mapping[str, str]]:
-        """Names of temporary views over a shard's Parquet files, by their path (a glob); they last
-        as long as the context. A path is missing where to name the files is not slower.
+        """Names of temporary views over a shard's Parquet files, by path (a glob); they last as
+        long as the context. A path is left out if naming the files is not slower.
         """
         return nullcontext({})
 
@@ -79,14 +84,16 @@ class Engine(Protocol):
         return 0
 
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
-        """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns as `columns`
-        gives them, by one analysis; None where that takes a statement for each.
+        """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns, as
+        `columns` gives them, by one analysis; None if that would take a statement for each.
         """
         return None
 
 
 @contextmanager
 def shared_files(engine: Engine) -> Iterator[sql.Shared]:
-    """The files that statements in here read, by views of the engine where that is faster."""
+    """A context for the files that its statements read, through views of the engine where that is
+    faster.
+    """
     with ExitStack() as views:
         yield sql.Shared(lambda paths: views.enter_context(engine.files_views(paths)))

@@ -1,4 +1,4 @@
-"""The session that a query runs in: what determines results besides the query and its inputs."""
+"""The session that a query runs in: what affects results besides the query and its inputs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SESSION = (
 
 @dataclass(frozen=True)
 class Session:
-    """What the session says of itself. ``sum_type``: the type of `1 + '1'`, which ANSI mode decides
-    (Spark may redact the setting); ``names_are_patterns``: the quoted name of one column stands for
-    two.
+    """What the session says about itself. ``sum_type`` is the type of `1 + '1'`, which shows ANSI
+    mode (Spark may redact the setting). ``names_are_patterns`` means that the quoted name of one
+    column stands for two.
     """
 
     version: str
@@ -41,7 +41,7 @@ def session_of(engine: Engine) -> Session:
 
 
 def session_settings(engine: Engine) -> dict[str, str]:
-    """The settings that are not Spark's defaults; secrets are redacted."""
+    """The settings that differ from Spark's defaults; secrets are redacted."""
     return {str(row[0]): str(row[1]) for row in engine.facts("set", "settings")}
 
 
@@ -51,5 +51,5 @@ def is_local_session(engine: Engine) -> bool:
 
 
 def setting(engine: Engine, key: str) -> str:
-    """The value of a setting, the default if nothing else is set."""
+    """The value of a setting, or its default."""
     return str(engine.facts(f"set {key}", "settings")[0][1])

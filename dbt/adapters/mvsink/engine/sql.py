@@ -1,13 +1,13 @@
 """Small pieces of Spark SQL text: identifiers, literals, paths.
 
 All SQL of this project is built from these, from numbers formatted by Python, and from the user's
-own query, which is inserted unchanged. `tests/functional/test_literals.py`: Spark reads each as the
-value that it is for, under every setting that changes how literals are read.
+own query, which is inserted unchanged. `tests/functional/test_literals.py` checks that Spark reads
+each as the intended value, under every setting that changes how literals are read.
 
 Spark replaces `${env:X}`, `${system:x}` and `${spark.x}` anywhere in a statement, and once more in
 the text of a view that is read (`spark.sql.variable.substitute`). That is right for the user's
-query and never for a piece of ours: a literal spells the `$` by its code, a path has its `{`
-escaped for the glob, and an identifier, which knows no escape, refuses such a name.
+query but never for a piece of ours. So a literal spells the `$` by its code, a path has its `{`
+escaped for the glob, and an identifier, which has no escape, refuses such a name.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def identifier(name: str) -> str:
 
 
 def qualified(parts: Iterable[str]) -> str:
-    """A relation's quoted name, of all its parts."""
+    """A relation's name with every part quoted."""
     return ".".join(map(identifier, parts))
 
 
 def check_name(name: str) -> None:
-    """Raises `SubstitutedName` for a name of which Spark would replace a part in any statement."""
+    """Raises `SubstitutedName` for a name in which Spark would replace a part, in any statement."""
     if "${" in name and _VARIABLE.search(name):
         raise SubstitutedName(name)
 
@@ -47,8 +47,8 @@ def columns(names: Iterable[str], qualifier: str = "") -> str:
 
 
 def text(value: str) -> str:
-    """A STRING expression for ``value``, whatever a session's settings make of literals: characters
-    that mean something there are spelled by their codes.
+    """A STRING expression for ``value``, whatever the session's settings for literals: special
+    characters are spelled by their codes.
 
     >>> text("it's")
     "concat('it', chr(39), 's')"
@@ -64,8 +64,8 @@ def text(value: str) -> str:
 
 
 def constant(value: str) -> str:
-    """The same where a statement wants a literal, as for a comment, a property or a path. There no
-    setting takes the meaning from backslashes.
+    """The same where a statement needs a literal, as for a comment, a property or a path. There
+    backslashes always escape, whatever the settings.
     """
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\x00", "\\0") + "'"
@@ -77,7 +77,7 @@ def bigint(value: int) -> str:
 
 
 def day(number: int) -> str:
-    """The DATE that many days after 1970-01-01; Python has no dates of most years."""
+    """The DATE ``number`` days after 1970-01-01; Python has no dates of most years."""
     return f"date_from_unix_date({number})"
 
 
@@ -107,9 +107,9 @@ def parquet_in(directory: str) -> str:
 
 
 class Shared:
-    """Relations over Parquet files that a statement names once, however often it reads them: Spark
-    lists the files and reads a footer, in a job, for each that it resolves. ``views_of``: gives
-    views of the files at paths, by path, or of some of them.
+    """Relations over Parquet files that a statement names once, however often it reads them: for
+    each one that it resolves, Spark lists the files and reads a footer, in a job. ``views_of``
+    gives views over the files at paths, by path, perhaps only for some.
     """
 
     def __init__(self, views_of: Callable[[Sequence[str]], Mapping[str, str]] = lambda paths: {}) -> None:
@@ -119,16 +119,16 @@ class Shared:
         self._views_of = views_of
 
     def of(self, query: str, *, few: bool = False) -> str:
-        """``query``, in which names stand for the relations: `around` makes it whole. No literal of
-        ours contains one, because `text` escapes quotes; what a user has written may. ``few``:
-        their rows are, so they come `IN_ONE_TASK`.
+        """``query`` with names in place of its relations; `around` completes it. No literal of ours
+        contains one of these relations, because `text` escapes quotes, but a user's text may. With
+        ``few`` rows, they are read `IN_ONE_TASK`.
         """
         named = _PARQUET.sub(lambda match: self.names.setdefault(match[0], f"_mv_f{len(self.names)}"), query)
         self._few.update(_SHARED.findall(named) if few else ())
         return named
 
     def around(self, query: str) -> str:
-        """``query``, which contains results of `of`, with what the names in it stand for."""
+        """``query``, which contains results of `of`, with definitions of the names in it."""
         named = set(_SHARED.findall(query))
         used = {name: files for files, name in self.names.items() if name in named}
         new = [path for path in map(_path, used.values()) if path not in self._views]
@@ -143,7 +143,7 @@ class Shared:
 
 
 def _path(files: str) -> str:
-    """Of a relation that `parquet` gave."""
+    """The path in a relation that `parquet` gave."""
     return files.removeprefix("parquet.`").removesuffix(f"`{STRICT}").replace("``", "`")
 
 
@@ -155,14 +155,14 @@ def escape_glob(path: str) -> str:
 
 
 def escape_glob_in_braces(path: str) -> str:
-    """The same within braces that contain a ``/``: Hadoop expands these to several globs first,
-    and there takes each backslash away.
+    """The same within braces that contain a ``/``: Hadoop first expands these to several globs and
+    thereby removes each backslash.
     """
     return _GLOB.sub(lambda match: "\\\\\\" + match[0], path)
 
 
 def overwrite_directory(path: str, query: str, *, quickly: bool = False) -> str:
-    """The statement that writes ``query`` as Parquet files into ``path``. ``quickly``: without
+    """The statement that writes ``query`` as Parquet files into ``path``. ``quickly`` means without
     dictionaries, which takes a sixth less time and, for TPC-H, a quarter more space.
     """
     without = ", 'parquet.enable.dictionary' = 'false'" if quickly else ""

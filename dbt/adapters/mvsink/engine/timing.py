@@ -24,7 +24,8 @@ Attributes = Mapping[str, "str | int | float | bool"]
 def span(name: str, attributes: Attributes | None = None) -> Iterator[Callable[[Attributes], None]]:
     """A span ``mvsink.<name>``, or nothing. What it yields adds attributes to it.
 
-    An error is its status, without stack: that could show secrets, which its text does not.
+    An error becomes its status, without the stack trace, which could show secrets that the message
+    does not.
     """
     if trace is None:
         yield lambda _: None

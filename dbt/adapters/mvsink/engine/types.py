@@ -48,7 +48,9 @@ class Field:
 
 @dataclass(frozen=True)
 class SparkType:
-    """A type of kind ``name``; ``inner``: element, or key and value; ``fields`` of a struct."""
+    """A type of kind ``name``. ``inner`` is the type of elements, or of keys and values; ``fields``
+    are those of a struct.
+    """
 
     text: str
     name: str
@@ -61,7 +63,8 @@ class SparkType:
 
     @property
     def spelled(self) -> str:
-        """The type as a statement names it: with every setting of a session it is this one.
+        """The type as a statement spells it, which means this type under every setting of a
+        session.
 
         >>> parse_type("struct<at:timestamp,n:array<int>>", "s").spelled
         'struct<`at`:timestamp_ltz,`n`:array<int>>'
@@ -107,7 +110,9 @@ def columns_added(columns: tuple[Column, ...]) -> str:
 
 
 def parse_type(text: str, column: str) -> SparkType:
-    """Read a type's text. `UnsupportedType`, with column and type, for what a shard cannot keep."""
+    """Read a type's text. Raises `UnsupportedType`, with column and type, if a shard cannot keep
+    it.
+    """
     text = text.strip()
     if text in ATOMS:
         return SparkType(text, text)
@@ -135,7 +140,7 @@ def _field(part: str, column: str) -> Field:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that are in no bracket."""
+    """Split at the commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(text):
         if character in "<(":
@@ -188,7 +193,8 @@ def shard_columns(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def plain(value: object) -> Any:
-    """A JSON value; what JSON does not have (times, decimals, NaN) as text, bytes as hexadecimal.
+    """A JSON value; values that JSON does not have (times, decimals, NaN) become texts, and bytes
+    hexadecimal.
 
     >>> import datetime as dt
     >>> plain([1, None, dt.date(2026, 1, 2), b"a", float("nan")])

@@ -1,25 +1,25 @@
-"""Rows as wholes: added up, hashed, digested; equal exactly as rows compare in GROUP BY.
+"""Whole rows: added up, hashed and digested, and equal exactly where GROUP BY finds them equal.
 
-**Adding up.** Spark groups by a map, but not faithfully: up to 4.3 a NULL value of a primitive type
-becomes 0. So a column that contains a map is grouped by a key made of its sorted entries, and any
-one of the group's (equal) values is returned.
+**Adding up.** Spark can group by a map, but not faithfully: up to Spark 4.3 a NULL value of a
+primitive type becomes 0. So a column that contains a map is grouped by a key made of its sorted
+entries, and any one of the group's (equal) values is returned.
 
 **The row hash** has 64 bits. `xxhash64` alone is not faithful: it skips NULLs (so ``(1, NULL)``
 equals ``(NULL, 1)``) and, inside arrays, both NULLs and empty arrays; and it refuses maps. So NULL
 positions go in as a bit mask, and a nested value goes in as a digest of its size and of its
-elements' digests. -0.0 against 0.0 and the NaNs are equal for `xxhash64` itself, as they are for
-GROUP BY. The shard's salt comes first, so that one bucket cannot be filled on purpose.
+elements' digests. `xxhash64` itself treats -0.0 and 0.0 as equal, and all NaNs, as GROUP BY does.
+The shard's salt comes first, so that one bucket cannot be filled on purpose.
 
-The rows that are *written* never depend on this hash: see `correction`. But a change that does not
-change the hash is not detected: by chance, one in 2^64. The salt does not protect against someone
-who chooses the values: `xxhash64` has collisions of 32 bytes and more for every seed.
+The rows that are *written* never depend on this hash (see `correction`). But a change that does not
+change the hash is not detected; the probability of that is 2^-64. The salt does not protect against
+someone who chooses the values: `xxhash64` has collisions of 32 bytes and more for every seed.
 
 **The row digest** is a cryptographic hash of a row, independent of the row hash: SHA-256 over a
-text in which different rows are different: numbers, as many in every row, then texts, whose lengths
-are among the numbers. A number has one spelling, and a `|` behind it. Spelling takes longer than
-hashing, so two values of up to 32 bits share a number. A nested value goes in by its row hash; a
-decimal of up to 18 digits, a float and a double by the hash of their 4 or 8 bytes, which is one to
-one.
+text that differs for different rows. The text has the same count of numbers for every row, then
+texts, whose lengths are among the numbers. A number has one spelling, followed by `|`. Spelling
+takes longer than hashing, so two values of up to 32 bits share a number. A nested value goes in by
+its row hash; a decimal of up to 18 digits, a float and a double go in by the hash of their 4 or 8
+bytes, which is one to one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def net(
 
 
 def comparable(expression: str, kind: SparkType) -> str:
-    """A value that can be grouped by, compared and ordered, equal exactly where the original is."""
+    """An expression that can be grouped by, compared and ordered, and is equal exactly where the
+    original is.
+    """
     return _key(expression, kind, 0)
 
 
@@ -137,7 +139,7 @@ def value_hash(expression: str, kind: SparkType, depth: int) -> str:
 
 
 def _whole(expression: str, kind: SparkType, depth: int) -> str:
-    """A digest that is never NULL: of an element, a key or a value."""
+    """A digest, never NULL, of an element, a key or a value."""
     return f"xxhash64(if({expression} is null, 1, 0), {value_hash(expression, kind, depth)})"
 
 
@@ -191,7 +193,7 @@ class _Spelled:
 
 
 def _paired(small: Sequence[str]) -> list[str]:
-    """INT expressions, two in each BIGINT."""
+    """The INT expressions, two in each BIGINT."""
     pairs = [small[at : at + 2] for at in range(0, len(small), 2)]
     return [
         f"shiftleft(cast({pair[0]} as bigint), 32) | (cast({pair[1]} as bigint) & {MASK}L)"
