@@ -85,9 +85,7 @@ def by_size(session: Any, place: Path, rows: int, rounds: int) -> tuple[float, f
         before = len(scans(session))
         runs.append(seconds(lambda n=n: task.run(T0 + n)))
         read |= {
-            batch
-            for location in scans(session)[before:]
-            for batch in re.findall(r"/i/batches/(\w+)", location)
+            batch for location in scans(session)[before:] for batch in re.findall(r"/i/table/(\w+)", location)
         }
     assert read, "later runs read the change"
     return first, sorted(runs)[len(runs) // 2], sum(path.split("/")[1] in read for path in untouched)

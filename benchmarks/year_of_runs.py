@@ -71,7 +71,7 @@ def measured(uri: str) -> str:
         seconds.append(time.perf_counter() - started)
     live = len({file.batch_id for file in state.files})
     commits = sum(path.suffix == ".json" for path in (Path(uri) / "_delta_log").iterdir())
-    directories = len(list((Path(uri) / "batches").iterdir()))
+    directories = len(list((Path(uri) / "table").iterdir()))
     return (
         f"version {state.version}: the log loads in {1000 * sorted(seconds)[4]:.0f} ms (median of 9; at most {1000 * max(seconds):.0f}), {commits} commits are "
         f"kept, {directories} directories of batches, {live} of them live"

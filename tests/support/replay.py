@@ -67,8 +67,8 @@ class Replay:
         files = [_written(root, batch) for batch in batches if batch]
         upper = Antichain.of(time(self.last) + 1)
         state = ShardState(1, UUID(int=1), SCHEMA, 7, Antichain.of(since), upper, files=tuple(files))
-        sizes = {file.batch_id: {file.path: file.size} for file in files}
-        return state, layout_of(state, str(root), lambda batch: sizes[batch], lambda file: PHYSICAL.names)
+        sizes = {file.directory: {file.path: file.size} for file in files}
+        return state, layout_of(state, str(root), lambda place: sizes[place], lambda file: PHYSICAL.names)
 
 
 def _written(root: Path, batch: list[tuple[Row, int, int]]) -> DataFile:

@@ -65,7 +65,7 @@ def rows(table: pa.Table) -> list[tuple[Any, int]]:
 
 def staged(handle: Any) -> set[str]:
     """The data files below ``batches/``, live or not."""
-    return {file.path for file in handle.storage.list_files("batches")}
+    return {file.path for file in handle.storage.list_files("table")}
 
 
 def live(handle: Any) -> set[str]:

@@ -8,6 +8,7 @@ In a run's order:
 - ``upper raised``: a new shard is at its as-of, the batch is not appended yet.
 - ``appended``: the commit is done, and not reported yet.
 - ``view published``.
+- ``table to be committed`` and ``table committed``: of a model that is published as a table.
 
 A task's run also has ``looked`` (the output's state was read), ``held`` (its input is held, the
 start is not committed) and ``statement staged`` (one of several).

@@ -162,7 +162,7 @@ def test_a_failing_statement_fails_at_its_time_and_what_was_before_stays(tmp_pat
     assert task.output.contents() == [(1, 1), (1, 1), (2, 1), (3, 0)]
     with task.output.open() as handle:
         assert {f.path for f in handle.state().files} == {
-            f.path for f in handle.storage.list_files("batches") if f.path.endswith(".parquet")
+            f.path for f in handle.storage.list_files("table") if f.path.endswith(".parquet")
         } - set(handle.storage.removals().times)
 
 

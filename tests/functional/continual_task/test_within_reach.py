@@ -113,7 +113,7 @@ def test_the_statement_that_fails_is_named(quick, tmp_path, statements, number):
     with pytest.raises(StatementFailed, match=f"^db.t: statement {number}: .*DIVIDE_BY_ZERO"):
         task.run(30)
     assert task.output.upper <= 30 and sorted(task.output.contents()) == [(2, 5), (3, 7)]
-    assert {f"batches/{path.name}" for path in (tmp_path / "t" / "batches").iterdir()} == {
+    assert {f"table/{path.name}" for path in (tmp_path / "t" / "table").iterdir()} == {
         file.path.rsplit("/", 1)[0] for file in task.output.state().files
     }
 

@@ -285,7 +285,7 @@ def test_two_runs_bind_once_and_a_lost_column_is_refused(spark, root, monkeypatc
     assert bound.pending(101, 301) == [PendingTime(200, True, False)]
     assert counted(spark.sql(bound.changes(101, 301))) == {(2, "b", "y"): 1}
     storage = bound.handle.storage
-    staged = {file.path for file in storage.list_files("batches") if file.path.endswith(".parquet")}
+    staged = {file.path for file in storage.list_files("table") if file.path.endswith(".parquet")}
     assert staged == {file.path for file in bound.handle.state().files} | set(storage.removals().times)
     table.sql("drop table {t}")
     table.sql(f"create table {{t}} (id string, p string) using parquet location '{table.location}'")

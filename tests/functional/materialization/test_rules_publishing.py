@@ -123,7 +123,7 @@ class TestPlace(Base):
         marker = read_marker(text.rpartition("\nAS ")[2])
         assert marker.uri == self.uri(project) and marker.version <= state.version
         # directories, never single files
-        assert "/batches/" in text and ".parquet`" not in text.split("/batches/")[1]
+        assert "/table/" in text and ".parquet`" not in text.split("/table/")[1]
 
     def test_the_view_shows_no_columns_of_ours(self, project):
         run_dbt(["run", "--full-refresh"])

@@ -164,7 +164,7 @@ def test_a_hash_that_the_base_repeats_stays_null_and_the_others_are_believed(mod
     model.run(values(["'a'"] * 2 + ["'b'"] + [f"'{i}'" for i in range(50)], ", cast(null as int) n"))
     shard = parts(model)
     [rest] = shard.unhashed
-    rows = pq.read_table(f"{model.uri}/batches/{rest.batch_id}").to_pylist()
+    rows = pq.read_table(f"{model.uri}/table/{rest.batch_id}").to_pylist()
     assert sorted((row["x"], row["_mv_diff"], row["_mv_hash"] is None) for row in rows) == [
         ("a", -1, True),
         ("c", -1, False),
@@ -231,7 +231,7 @@ def test_with_a_gate_the_change_is_a_new_generation_and_a_gate_that_fails_leaves
 
 def stored(model):
     with open_shard(model.uri, None) as handle:
-        return {file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")}
+        return {file.path for file in handle.storage.list_files("table") if file.path.endswith(".parquet")}
 
 
 def test_foreign_files_are_folded_in_first(model):

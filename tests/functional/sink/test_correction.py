@@ -39,7 +39,7 @@ def test_the_staged_batch(model, desired, shard, batch):
     outcome = model.run(values(*desired))
     with model.open(values()) as handle:
         newest = max(handle.state().files, key=lambda file: file.min_time).batch_id
-    rows = model.session.read.parquet(f"{model.uri}/batches/{newest}").collect()
+    rows = model.session.read.parquet(f"{model.uri}/table/{newest}").collect()
     assert sorted((row["x"], row["_mv_diff"]) for row in rows) == batch
     assert {row["_mv_time"] for row in rows} == {outcome.time}
     model.assert_holds(values(*desired))
@@ -109,7 +109,7 @@ def test_a_failing_query_fails_the_model_and_leaves_the_shard(model):
         model.run(f"select cast(1 / (length(x) - 1) as string) x from ({values(A)})")
     with model.open(values()) as handle:
         assert handle.state() == before
-        assert {f.path.split("/")[1] for f in handle.storage.list_files("batches")} == {
+        assert {f.path.split("/")[1] for f in handle.storage.list_files("table")} == {
             f.batch_id for f in before.files
         }
 

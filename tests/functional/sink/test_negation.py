@@ -28,7 +28,7 @@ def model(session, tmp_path, monkeypatch):
 def opened(model):
     with model.open(QUERY.format(n=0)) as handle:
         state = handle.state()
-        staged = {file.path.split("/")[1] for file in handle.storage.list_files("batches")}
+        staged = {file.path.split("/")[1] for file in handle.storage.list_files("table")}
         return state, Layout.of(handle, state), staged
 
 

@@ -79,9 +79,7 @@ def test_both_succeed_and_the_contents_are_those_of_one(session, tmp_path, this,
         assert retry_on_replacement([handle], handle.state).generation == handle.generation
     assert model.rows() in [sorted(model.engine().query(q, "query"), key=repr) for q in (query, other_query)]
     with model.open(query) as handle:
-        staged = {
-            file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")
-        }
+        staged = {file.path for file in handle.storage.list_files("table") if file.path.endswith(".parquet")}
         assert staged - set(handle.storage.removals().times) == {file.path for file in handle.state().files}
 
 

@@ -57,9 +57,7 @@ def state(model):
 def staged(model):
     """The data files that exist, without those that compaction dropped, which are kept."""
     with model.open(ONE) as handle:
-        stored = {
-            file.path for file in handle.storage.list_files("batches") if file.path.endswith(".parquet")
-        }
+        stored = {file.path for file in handle.storage.list_files("table") if file.path.endswith(".parquet")}
         return stored - set(handle.storage.removals().times)
 
 

@@ -121,7 +121,7 @@ def test_a_run_writes_the_correction_that_a_read_only_run_reported(any_engine, d
 def test_read_only_moves_no_upper_of_a_new_shard(model):
     would = model.run(values(A, B), read_only=True)
     with model.open(values()) as handle:
-        assert (handle.state().version, handle.storage.list_files("batches")) == (0, [])
+        assert (handle.state().version, handle.storage.list_files("table")) == (0, [])
     assert would.counts.inserted == 2
     assert model.run(values(A, B)).counts == would.counts
 
@@ -345,7 +345,7 @@ def test_what_is_staged_lies_below_the_shard_and_nothing_is_left_beside_it(model
     model.run("select id, rand() r from range(50)")
     model.run("select id, rand() r from range(50)")  # evaluated once, through a staging place
     with model.open("select id, rand() r from range(50)") as handle:
-        directories = {path.name for path in (Path(model.uri) / "batches").iterdir()}
+        directories = {path.name for path in (Path(model.uri) / "table").iterdir()}
         # by compaction; they live on
         dropped = {path.split("/")[1] for path in handle.storage.removals().times}
         assert directories - dropped == {file.batch_id for file in handle.state().files}

@@ -106,7 +106,7 @@ def test_rows_of_which_the_bytes_are_those_of_the_last_verification_are_not_read
 def test_a_byte_of_the_base_that_changed_is_found(watched):
     watched.run(0)
     assert watched.run(0)[1] and not watched.run(0)[1]
-    [path] = Path(watched.model.uri).glob("batches/*/*.parquet")
+    [path] = Path(watched.model.uri).glob("table/*/*.parquet")
     at, content = path.stat(), path.read_bytes()
     path.write_bytes(content.replace(b"value-", b"VALUE-", 1))
     os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))

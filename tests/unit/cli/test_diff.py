@@ -157,7 +157,7 @@ def test_wrong_usage(shop, orders, arguments, code, words):
 
 def test_failures(shop, orders, engine, monkeypatch):
     write(shop.shard("s.empty", "empty"), NOW, ("a", 1))
-    [file] = (shop.at("s.empty") / "batches").rglob("*.parquet")
+    [file] = (shop.at("s.empty") / "table").rglob("*.parquet")
     file.unlink()
     result = shop.run("diff", "empty", "latest")
     assert result.exit_code == 1 and "is gone" in result.stderr

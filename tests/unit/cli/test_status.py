@@ -60,7 +60,7 @@ def test_the_json_of_a_shard(shop, orders):
     }
     assert (varying["uri"], varying["shard_id"]) == (str(shop.at("s.orders")), str(orders.shard_id))
     assert varying["bytes"] == sum(
-        file.stat().st_size for file in shop.at("s.orders").glob("batches/*/*.parquet")
+        file.stat().st_size for file in shop.at("s.orders").glob("table/*/*.parquet")
     )
     assert varying["last_refresh"] == orders.history()[-1].timestamp
     assert varying["created"] == orders.state().created
@@ -359,7 +359,7 @@ def test_a_lost_file_is_an_error_of_its_shard_seen_by_one_listing(shop, orders, 
     shard, right = json.loads(result.stdout)["shards"]
     assert (result.exit_code, shard["condition"], shard["rows"]) == (1, "unreadable", 4)
     assert f"{lost} {wrong}" in shard["error"] and right["error"] is None
-    assert listed.count("batches") == 2
+    assert (listed.count("table"), listed.count("batches")) == (2, 2)
     assert f"orders: shard {shop.at('s.orders')} has lost data: {lost} {wrong}" in shop.run("status").stdout
 
 
@@ -387,7 +387,7 @@ def heading(result):
 
 
 def size(shop, relation):
-    total = sum(file.stat().st_size for file in shop.at(relation).glob("batches/*/*.parquet"))
+    total = sum(file.stat().st_size for file in shop.at(relation).glob("table/*/*.parquet"))
     return f"{total / 1000:.1f} kB"
 
 

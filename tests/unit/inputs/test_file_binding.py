@@ -122,4 +122,4 @@ def test_the_loser_of_a_race_binds_the_remaining_files(opened, root):
     assert manifest(engine) == ["a.parquet", "b.parquet"]
     rows = sum(file.rows for file in bound.handle.state().files)
     # the loser's were deleted
-    assert rows == 2 and len(list(bound.handle.storage.list_files("batches"))) == 2
+    assert rows == 2 and len(list(bound.handle.storage.list_files("table"))) == 2

@@ -27,7 +27,7 @@ def reference(name="dev.m", since=T - 1000, upper=T, order=(), times=()):
     files = tuple(DataFile(f"batches/at{t - T}/part-0.parquet", 1, 1, t, t, 1, 1, 0, 1) for t in times)
     state = ShardState(3, UUID(int=1), SCHEMA, 7, Antichain.of(since), bound, files=files)
     parts = layout_of(
-        state, f"/{name}", lambda batch: {f"batches/{batch}/part-0.parquet": 1}, lambda file: ["x"]
+        state, f"/{name}", lambda directory: {f"{directory}/part-0.parquet": 1}, lambda file: ["x"]
     )
     return Reference(name, f"/{name}", state, parts, order)
 

@@ -129,7 +129,7 @@ def test_an_older_generation_can_be_read_until_its_files_are_removed(opened, wri
     with pytest.raises(HistoryGone, match="generation 7 is no longer in the log; the shard is of 2"):
         shard.before(7, 30)
     for batch in old:
-        writer.storage.delete_directory(f"batches/{batch}")
+        writer.storage.delete_directory(f"table/{batch}")
     with pytest.raises(HistoryGone, match="files of generation 0 were removed"):
         shard.before(0, 12)
 

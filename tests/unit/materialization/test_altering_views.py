@@ -127,7 +127,7 @@ def published(engine, view, files, names=ORDER):
     state = replace(STATE, files=tuple(files))
     handle = SimpleNamespace(
         uri="/shards/s/m",
-        files_in={each.path.split("/")[1]: {each.path: 9} for each in files}.get,
+        files_in={each.directory: {each.path: 9} for each in files}.get,
         column_names=None,
         shard_id=STATE.shard_id,
         state=lambda: state,

@@ -90,12 +90,12 @@ def test_row_e_an_outage_of_a_listing_or_a_file_is_one_error_that_names_it(handl
     storage = handle.storage
     for ask, name in {
         lambda: storage.list_files(LOG): LOG,
-        lambda: storage.directories("batches"): "batches",
+        lambda: storage.directories("table"): "table",
         lambda: storage.stat("leases/r"): "leases/r",
         lambda: storage.read_text("leases/r"): "leases/r",
         lambda: storage.write_text("leases/r", ""): "leases/r",
         lambda: storage.delete(["leases/r"]): "leases/r",
-        lambda: storage.delete_directory("batches"): "batches",
+        lambda: storage.delete_directory("table"): "table",
         lambda: storage.digest("batches/x"): "batches/x",
         lambda: storage.schema_of("batches/x"): "batches/x",
         lambda: storage.write_part("batches/x", pa.schema([])): "batches/x",
@@ -156,7 +156,7 @@ def test_row_e_an_append_of_a_part_of_a_batch_is_done_although_the_rest_cannot_b
     fail_to_delete(monkeypatch, writer)
     with caplog.at_level(logging.WARNING, "mvsink.shard"):
         writer.compare_and_append_batch([batch], at(0), at(1))
-    assert read(opened, "s", 0) == [("a", 1)] and "left to a later run: cannot delete batches/" in caplog.text
+    assert read(opened, "s", 0) == [("a", 1)] and "left to a later run: cannot delete table/" in caplog.text
     monkeypatch.undo()
 
 
@@ -176,8 +176,8 @@ def test_row_e_updates_that_are_there_already_are_appended_although_theirs_canno
 def test_row_e_in_a_shard_whose_data_is_behind_a_link_nothing_is_staged(handle, tmp_path):
     """So no step after the commit can find that the files are outside."""
     version = handle.state().version
-    (tmp_path / "s" / "batches").rename(tmp_path / "elsewhere")
-    (tmp_path / "s" / "batches").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "s" / "table").rename(tmp_path / "elsewhere")
+    (tmp_path / "s" / "table").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     before = sorted((tmp_path / "elsewhere").rglob("*"))
     with pytest.raises(OutsideShard, match="outside the shard's directory"):
         handle.compare_and_append(updates(("b", 2, 1)), at(2), at(3))
@@ -189,7 +189,7 @@ LINKED = {
     "the columns of a file": lambda reader: reader.column_names(reader.state().files[0]),
     "a digest": lambda reader: reader.storage.digest(reader.state().files[0].path),
     "some rows": lambda reader: reader.first_rows(reader.state().files[0], SCHEMA, 1),
-    "a listing": lambda reader: reader.files_in(reader.state().files[0].batch_id),
+    "a listing": lambda reader: reader.files_in(reader.state().files[0].directory),
     "a file's size": lambda reader: reader.storage.stat(reader.state().files[0].path),
 }
 

@@ -233,8 +233,8 @@ def test_a_transmitted_batch_belongs_to_the_handle_that_turns_it_back(opened, wr
 
 def test_a_transmitted_batch_of_a_newer_format_is_refused(writer):
     described = writer.batch(updates(("a", 0, 1)), at(0), at(1)).to_transmittable()
-    with pytest.raises(InvalidUsage, match="format version 2"):
-        writer.batch_from_transmittable_batch({**described, "format_version": 2})
+    with pytest.raises(InvalidUsage, match="format version 3"):
+        writer.batch_from_transmittable_batch({**described, "format_version": 3})
 
 
 def test_a_batch_is_used_once(writer):

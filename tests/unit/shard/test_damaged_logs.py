@@ -206,9 +206,9 @@ def test_a_removed_file_outside_is_left_alone_and_the_rest_is_collected(handle, 
 
 
 LINKS = {
-    "a batch's directory": "batches/link",
-    "a directory in it": "batches/old/link",
-    "all batches": "batches",
+    "a batch's directory": "table/link",
+    "a directory in it": "table/old/link",
+    "all batches": "table",
     "the leases": "leases",
 }
 
@@ -221,7 +221,7 @@ def test_collection_follows_no_symbolic_link_out_of_the_shard(handle, tmp_path, 
         path.write_text("mine")
         os.utime(path, times=(1, 1))
     link = Path(handle.uri) / place
-    if place == "batches":
+    if place == "table":
         link.rename(Path(handle.uri) / "kept")
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(out, target_is_directory=True)
@@ -229,7 +229,7 @@ def test_collection_follows_no_symbolic_link_out_of_the_shard(handle, tmp_path, 
     try:
         collect_at(handle, LATER)
     except OutsideShard as error:
-        assert place in ("batches", "leases") and "outside the shard's directory" in str(error)
+        assert place in ("table", "leases") and "outside the shard's directory" in str(error)
     assert {path.name for path in out.rglob("*")} == {
         "x.parquet",
         "deep",
@@ -255,11 +255,11 @@ def test_a_shard_may_itself_be_behind_a_link(handle, tmp_path):
         assert staged(through) == live(through)
 
 
-@pytest.mark.parametrize("path", ["../out/x.parquet", "batches/../x.parquet", "/etc/x.parquet", "leases/r/x"])
+@pytest.mark.parametrize("path", ["../out/x.parquet", "table/../x.parquet", "/etc/x.parquet", "leases/r/x"])
 def test_a_batch_that_was_handed_over_names_files_below_batches(handle, path):
     described = handle.batch(updates(("b", 3, 1)), at(3), at(4)).to_transmittable()
     described["files"][0]["path"] = path
-    with pytest.raises(InvalidUsage, match="which is not a file of a directory below batches/"):
+    with pytest.raises(InvalidUsage, match="which is not a file of a batch's directory"):
         handle.batch_from_transmittable_batch(described)
 
 

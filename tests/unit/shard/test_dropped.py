@@ -28,7 +28,7 @@ def handle(tmp_path):
 
 
 def files(handle):
-    return sorted(Path(handle.uri).glob("batches/*/*.parquet"))
+    return sorted(Path(handle.uri).glob("table/*/*.parquet"))
 
 
 def test_files_go_and_nothing_can_be_read(handle):

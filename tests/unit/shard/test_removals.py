@@ -161,7 +161,7 @@ def test_the_log_is_cleaned_after_its_retention_and_the_shard_is_as_it_was(handl
 
 
 def test_empty_directories_are_collected_once_no_writer_can_be_about_to_write_there(handle):
-    batches = Path(handle.uri) / "batches"
+    batches = Path(handle.uri) / "table"
     young, old = batches / "young", batches / "old" / "_temporary" / "0"
     for directory in (young, old):
         directory.mkdir(parents=True)

@@ -46,7 +46,7 @@ def test_opening_at_once_gives_the_same_shard(tmp_path):
     assert {handle.state().version for handle in handles} == {0}
 
 
-@pytest.mark.parametrize(("version", "refused"), [("2", True), ("1", False), ("0", False)])
+@pytest.mark.parametrize(("version", "refused"), [("3", True), ("1", False), ("0", False)])
 def test_a_newer_format_is_refused_and_an_older_one_is_read(tmp_path, version, refused):
     uri = str(tmp_path / "s")
     with ShardClient().open_writer(uri, SCHEMA) as handle:
@@ -56,7 +56,7 @@ def test_a_newer_format_is_refused_and_an_older_one_is_read(tmp_path, version, r
         assert read(ShardClient(), uri, 0) == [("a", 1)]
         return
     for opening in (ShardClient().open_reader, lambda uri: ShardClient().open_writer(uri, SCHEMA)):
-        with pytest.raises(InvalidUsage, match="has format version 2; this release reads up to 1"):
+        with pytest.raises(InvalidUsage, match="has format version 3; this release reads up to 2"):
             opening(uri)
 
 
@@ -210,7 +210,7 @@ def test_any_use_of_a_batch_that_is_no_more_is_invalid(writer, end, use):
 def test_a_transmittable_batch_carries_bounds_and_format_version_and_is_json(writer):
     described = writer.batch(updates(("a", 3, 1)), at(2), at(None)).to_transmittable()
     assert json.loads(json.dumps(described)) == described
-    assert (described["lower"], described["upper"], described["format_version"]) == (2, 2**63 - 1, 1)
+    assert (described["lower"], described["upper"], described["format_version"]) == (2, 2**63 - 1, 2)
 
 
 def test_a_finalizer_leaves_a_handed_over_batch_alone(writer):

@@ -243,7 +243,7 @@ def test_shard_id_format_version_and_salt_are_table_configuration(handle):
     state = rich(handle)
     configuration = DeltaTable(handle.uri).metadata().configuration
     assert configuration["mvsink.shard_id"] == str(handle.shard_id)
-    assert (configuration["mvsink.format_version"], configuration["mvsink.salt"]) == ("1", str(state.salt))
+    assert (configuration["mvsink.format_version"], configuration["mvsink.salt"]) == ("2", str(state.salt))
 
 
 def test_progress_is_in_the_commit_of_its_effects(handle):

@@ -79,7 +79,7 @@ def day_later(storage):
 def require_whole(storage):
     """No commit names a file that was deleted."""
     state = storage.load()
-    existing = {file.path for file in storage.list_files("batches")}
+    existing = {file.path for file in storage.list_files("table")}
     assert {file.path for file in state.files} <= existing
     return state
 

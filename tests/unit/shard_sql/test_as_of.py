@@ -37,7 +37,7 @@ LOOSE = DataFile("part-foreign.parquet", 1)
 def shard(*files, upper=40):
     state = ShardState(1, UUID(int=1), SCHEMA, 7, Antichain.of(10), Antichain.of(upper), files=files)
     return layout_of(
-        state, "/s", lambda batch: {f.path: f.size for f in files if f.batch_id == batch}, lambda file: ["x"]
+        state, "/s", lambda place: {f.path: f.size for f in files if f.directory == place}, lambda file: ["x"]
     )
 
 

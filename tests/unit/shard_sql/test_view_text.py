@@ -54,8 +54,8 @@ CASES = {
 
 def view_text(state: ShardState) -> str:
     counted = {
-        batch: {f.path: f.size for f in state.files if f.batch_id == batch}
-        for batch in {f.batch_id for f in state.files}
+        directory: {f.path: f.size for f in state.files if f.directory == directory}
+        for directory in {f.directory for f in state.files}
     }
     handle = SimpleNamespace(
         uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None
@@ -127,8 +127,8 @@ def test_many_columns_with_long_names_are_spelled_once_a_scan(sizes):
     names = [f"long_name_as_generators_make_{i}" for i in range(200)]
     state = replace(shard(**sizes), schema=pa.schema([(name, pa.int64()) for name in names]))
     counted = {
-        batch: {f.path: f.size for f in state.files if f.batch_id == batch}
-        for batch in {f.batch_id for f in state.files}
+        directory: {f.path: f.size for f in state.files if f.directory == directory}
+        for directory in {f.directory for f in state.files}
     }
     handle = SimpleNamespace(uri="/shards/analytics/orders", files_in=counted.get, column_names=None)
     text = WantedView("s.v", handle, state, None, Docs(), ()).replacing().split("\nas\n", 1)[1]

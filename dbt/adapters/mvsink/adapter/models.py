@@ -40,6 +40,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published, check_names
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
+from dbt.adapters.mvsink.published import unpublish
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count
 from dbt.adapters.mvsink.shard_sql.properties import held_shards, release_holds, release_pause
@@ -202,6 +203,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
                 handle.mark_dropped()
+                unpublish(handle)
                 release_pause(handle, "a drop")
                 release_holds(client, str(handle.shard_id), held_shards(handle.state()))
         except LOWER_ERRORS as error:

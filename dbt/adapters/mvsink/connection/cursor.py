@@ -191,7 +191,7 @@ class SessionConnection(FrameConnection):
 
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 # one directory of a batch, or several; all files of them have the same columns
-_BATCHES = re.compile(r"(?:file:)?(/.*/batches)/\{?([0-9a-f]{32}[\w-]*)(?:,[\w,-]+)?\}?")
+_BATCHES = re.compile(r"(?:file:)?(/.*/(?:table|batches))/\{?([0-9a-f]{32}[\w-]*)(?:,[\w,-]+)?\}?")
 _ESCAPED = re.compile(r"\\(.)")
 _COLUMNS = b"org.apache.spark.sql.parquet.row.metadata"  # what Spark itself goes by
 AT_ONCE = 4  # views: each is some calls of the JVM, and waiting for them

@@ -12,6 +12,7 @@ Delta tables that are not on this machine. If a server runs the query, only shar
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from dbt.adapters.mvsink.shard_sql import creation_of
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 
-BATCHES = "/batches/"
+OF_BATCH = re.compile(r"(.*)/(?:table|batches|\{batches,table\})/")
 OF_THE_QUERY = ("LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef", "CommandResult")
 
 
@@ -112,14 +113,15 @@ class Prober:
 
     def place_of(self, path: str) -> ProbedPlace | None:
         """The place that a path in a plan belongs to; None if it cannot be probed."""
-        shard = path.split(BATCHES, 1)[0]
-        if BATCHES in path and (_local(shard) or shard).startswith(self.shards):
+        below = OF_BATCH.match(path)
+        shard = below[1] if below else path
+        if below and (_local(shard) or shard).startswith(self.shards):
             return ProbedPlace(SHARD, _local(shard) or shard)
         local = _local(path)
         if local is None:
             return None
         table = _local(shard) or ""
-        if BATCHES in path and os.path.isdir(os.path.join(table, LOG)):
+        if below and os.path.isdir(os.path.join(table, LOG)):
             return ProbedPlace(SHARD, table)
         return ProbedPlace(next(kind for kind, each in PROBED.items() if each.is_at(Path(local))), local)
 

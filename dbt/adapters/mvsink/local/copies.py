@@ -54,7 +54,7 @@ def negate_locally(
     schema, staged = physical_schema(handle.schema), handle.stage(files)
 
     def negate(number: int, group: Sequence[DataFile]) -> None:
-        part = handle.storage.write_part(part_path(staged.batch_id, number), schema)
+        part = handle.storage.write_part(part_path(staged.path, number), schema)
         for file in group:
             rows = max(1, min(limits.CHUNK_ROWS, (file.rows or 0) * limits.CHUNK_BYTES // max(file.size, 1)))
             for updates in handle.storage.scan(file, schema, rows):

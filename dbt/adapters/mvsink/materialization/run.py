@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.future import check_time
 from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
 from dbt.adapters.mvsink.materialization.publish import Docs
+from dbt.adapters.mvsink.materialization.publish_table import publish_table
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response, paused_response
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import ShardError, ShardState, retry_on_replacement
@@ -172,10 +173,14 @@ def publish(executed: Executed, docs: Docs) -> Published:
     try:
         with translated(opened.context.model):
             done = retry_on_replacement([opened.handle], lambda: _publish(opened, docs))
+            table = retry_on_replacement([opened.handle], lambda: publish_table(opened, docs))
     except BaseException:
         executed.resources.close()
         raise
-    return Published(executed, ("view republished",) if done and executed.unchanged else ())
+    return Published(
+        replace(executed, warnings=(*executed.warnings, *table.warnings)),
+        (*(("view republished",) if done and executed.unchanged else ()), *table.notes),
+    )
 
 
 def finish(published: Published) -> MvsinkResponse:
@@ -261,7 +266,9 @@ def _publish(opened: Opened, docs: Docs) -> bool:
 
 
 # Directories of a shard and of the shards' root: a model of that name would lie in another one's.
-OURS = frozenset({"_delta_log", "_mvsink", "_inputs", "_sums", "_staging", "batches", "leases", "_temporary"})
+OURS = frozenset(
+    {"_delta_log", "_mvsink", "_inputs", "_sums", "_staging", "batches", "table", "leases", "_temporary"}
+)
 WORD = re.compile(r"[A-Za-z0-9_]+")  # what Spark's own catalog accepts
 
 

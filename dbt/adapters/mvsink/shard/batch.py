@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import BATCHES, FORMAT_VERSION, DataFile
+from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, DataFile
 from dbt.adapters.mvsink.shard.storage import Storage, fresh_batch_id, part_path
 from dbt.adapters.mvsink.shard.stored import (
     Unreadable,
@@ -205,9 +205,7 @@ def batch_from(storage: Storage, schema: pa.Schema, description: Mapping[str, An
         raise InvalidUsage(f"the description of a batch cannot be read: {error}") from error
     for file in files:
         if file.batch_id is None or checked_path(quote(file.path)) is None:
-            raise InvalidUsage(
-                f"the batch names {file.path!r}, which is not a file of a directory below {BATCHES}/"
-            )
+            raise InvalidUsage(f"the batch names {file.path!r}, which is not a file of a batch's directory")
     return Batch(storage, shard_id, files, lower, upper, schema)
 
 
@@ -231,9 +229,9 @@ def check_files(files: tuple[DataFile, ...], lower: Antichain, upper: Antichain)
 
 @dataclass(frozen=True)
 class Cut:
-    """The files of a batch narrowed to other bounds."""
+    """The files of a batch narrowed to other bounds, and their directory."""
 
-    batch_id: str
+    directory: str
     files: tuple[DataFile, ...]
 
 
@@ -245,17 +243,18 @@ def cut(storage: Storage, batch: Batch, lower: Antichain, upper: Antichain) -> C
     """
     if all(_inside(file, lower, upper) for file in batch.files):
         return None
-    batch_id = fresh_batch_id()
+    root = batch.files[0].path.split("/")[0]
+    directory = f"{root}/{fresh_batch_id()}"
     schema = physical_schema(batch.schema)
     files: list[DataFile] = []
     for file in batch.files:
         # Whole parts are copied too: a directory has exactly the files of its commit.
         table = between(storage.read(file, schema), lower, upper)
         if table.num_rows:
-            part = storage.write_part(part_path(batch_id, len(files)), schema)
+            part = storage.write_part(part_path(directory, len(files)), schema)
             part.write(table)
             files.append(part.close())
-    return Cut(batch_id, tuple(files))
+    return Cut(directory, tuple(files))
 
 
 def _inside(file: DataFile, lower: Antichain, upper: Antichain) -> bool:

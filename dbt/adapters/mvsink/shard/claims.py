@@ -21,7 +21,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, StorageError
-from dbt.adapters.mvsink.shard.state import BATCHES, Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.state import ROOTS, Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.stored import a_text, an_object, parsed
 
 COLLECTED = "collected:"  # followed by when, ms
@@ -30,7 +30,8 @@ KEPT_MS = 7 * 24 * 3_600_000
 
 def name_of(path: str) -> str:
     """The entry of ``batches/`` that a path is in."""
-    return path.split("/")[1] if path.startswith(f"{BATCHES}/") else ""
+    root, *names = path.split("/")
+    return names[0] if root in ROOTS and names else ""
 
 
 def claim(state: ShardState, files: Sequence[DataFile], owner: str, removed: Collection[str]) -> Change:
@@ -44,11 +45,9 @@ def claim(state: ShardState, files: Sequence[DataFile], owner: str, removed: Col
     for name in sorted(wanted):
         other = state.claims.get(name)
         if name in used:
-            raise InvalidUsage(
-                f"the batch names {BATCHES}/{name}, which was appended before, by another copy of it"
-            )
+            raise InvalidUsage(f"the batch names {name}, which was appended before, by another copy of it")
         if other is not None:
-            raise InvalidUsage(f"the batch in {BATCHES}/{name} {_taken(other)}: it can be received once")
+            raise InvalidUsage(f"the batch in {name} {_taken(other)}: it can be received once")
     return Change("schema", {"claims": {**state.claims, **dict.fromkeys(wanted, owner)}})
 
 
@@ -79,11 +78,11 @@ def require_free(state: ShardState, files: Sequence[DataFile], writer: str, uri:
         owner = state.claims.get(name, writer)
         if owner.startswith(COLLECTED):
             raise StorageError(
-                f"staged directory {BATCHES}/{name} of shard {uri} was left for over a day and {_taken(owner)}; nothing was committed. "
+                f"staged directory {name} of shard {uri} was left for over a day and {_taken(owner)}; nothing was committed. "
                 "Stage it again"
             )
         if owner != writer:
-            raise InvalidUsage(f"staged directory {BATCHES}/{name} of shard {uri} {_taken(owner)}")
+            raise InvalidUsage(f"staged directory {name} of shard {uri} {_taken(owner)}")
 
 
 def encode(claims: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.log_store import LogStore, Transactions
 from dbt.adapters.mvsink.shard.removals import Removals
-from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.state import TABLE, Change, DataFile, ShardState
 from dbt.adapters.mvsink.shard.storage import StoredFile
 from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer
 from dbt.adapters.mvsink.shard.updates import physical_schema
@@ -264,6 +264,18 @@ class DeltaStorage(LogStore):
         state = self._required_state()
         known = ledger.read(self.read_text(ledger.PLACE), str(state.shard_id), state.version)
         return ledger.followed(known, state.version, self._commit_text, self._written, self.uri)
+
+    def published(self) -> frozenset[str]:
+        if not self.list_files(f"{TABLE}/{LOG}"):
+            return frozenset()
+        try:
+            table = DeltaTable(f"{self.uri}/{TABLE}", storage_options=self.options)
+            paths = pa.table(table.get_add_actions()).column("path").to_pylist()
+        except (DeltaError, OSError) as error:
+            raise StorageError(
+                f"cannot read the table that is published over shard {self.uri}: {message_of(error)}"
+            ) from error
+        return frozenset(f"{TABLE}/{unquote(path)}" for path in paths)
 
     def keep_removals(self, removals: Removals) -> None:
         self.write_text(ledger.PLACE, removals.text(str(self._required_state().shard_id)))

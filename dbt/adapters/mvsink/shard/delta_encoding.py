@@ -71,6 +71,8 @@ def changed_configuration(
     new = [holder for holder in change.holds if holder not in known]
     if new:
         settings[key] = ",".join([*known, *new])
+    if "format_version" in change.sets:
+        settings[NAMESPACE + "format_version"] = str(change.sets["format_version"])
     if "claims" in change.sets:
         settings[NAMESPACE + "claims"] = claims.encode(change.sets["claims"])
     if "statistics" in change.sets:

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dbt.adapters.mvsink.shard.state import DataFile
+from dbt.adapters.mvsink.shard.state import TABLE, DataFile
 
 _MARK = "-negates-"
 
@@ -49,6 +49,11 @@ class Directory:
 
     batch_id: str
     files: tuple[DataFile, ...]
+
+    @property
+    def root(self) -> str:
+        """The directory of the shard that it is in."""
+        return self.files[0].path.split("/")[0] or TABLE
 
     @cached_property
     def rows(self) -> int:

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.shard.leases import LEASES, leased_since
 from dbt.adapters.mvsink.shard.read import appended
 from dbt.adapters.mvsink.shard.removals import Removals
 from dbt.adapters.mvsink.shard.state import (
-    BATCHES,
+    ROOTS,
     CommitNote,
     CompactionPlan,
     DataFile,
@@ -35,6 +35,7 @@ from dbt.adapters.mvsink.shard.updates import advance, consolidate, physical_sch
 from dbt.adapters.mvsink.shard.write_handle import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
+OF_TABLES = ("_", "copies-")  # of a published table: its log, its vectors, its extra copies
 ROWS = 100_000  # that a rewind has in memory at once
 NOTES = "_mvsink"  # where the ledger and what was verified are
 STAGED_GRACE_MS = 24 * 3_600_000
@@ -106,14 +107,15 @@ def collect_garbage(
         free = name not in needed and (name in emptied or claims.collected(state, name))
         if free and _deleted(directory, storage.delete_directory):
             deleted += [path for path in paths if path not in set(deleted)]
-    _deleted(BATCHES, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
+    for root in ROOTS:
+        _deleted(root, lambda path: storage.remove_empty_directories(path, now_ms - staged_grace_ms))
     _delete_unfinished(storage, now_ms - staged_grace_ms)
     storage.keep_removals(removals)
     return deleted
 
 
 def _needed(state: ShardState, removals: Removals) -> set[str]:
-    """The directories below ``batches/`` with a file that is live, or that is kept for readers."""
+    """The directories of batches with a file that is live, or that is kept for readers."""
     return {claims.name_of(path) for path in (*(file.path for file in state.files), *removals.times)}
 
 
@@ -133,10 +135,13 @@ def _removals(
 
 
 def _delete_removed(storage: Storage, removals: Removals, before_ms: int) -> list[str]:
-    """Delete files that the log removed before that time, unless a reader has a lease."""
+    """Delete files that the log removed before that time, unless a reader has a lease. What a
+    published table still shows stays.
+    """
     due = [path for path, at in removals.times.items() if at < before_ms]
     if not due or not leased_since(storage).is_empty():
         return []
+    due = sorted(set(due) - storage.published())
     return [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
 
 
@@ -148,10 +153,12 @@ def _delete_unfinished(storage: Storage, before_ms: int) -> None:
 
 
 def _batch_directories(storage: Storage) -> dict[str, list[StoredFile]]:
-    """The files below ``batches/``, by the directory of their batch."""
+    """The files below the directories of batches. What a published table has there is none."""
     directories: dict[str, list[StoredFile]] = {}
-    for file in storage.list_files(BATCHES):
-        directories.setdefault("/".join(file.path.split("/")[:2]), []).append(file)
+    for file in (file for root in ROOTS for file in storage.list_files(root)):
+        root, name, *below = file.path.split("/")
+        if below and not name.startswith(OF_TABLES):
+            directories.setdefault(f"{root}/{name}", []).append(file)
     return directories
 
 
@@ -279,7 +286,7 @@ def _copied(
     staged = handle.stage()
     try:
         for number, file in enumerate(files):
-            part = handle.storage.write_part(part_path(staged.batch_id, number), schema)
+            part = handle.storage.write_part(part_path(staged.path, number), schema)
             for table in handle.storage.scan(file, schema, ROWS):
                 part.write(_moved(table.filter(appended(table, state)), to, mixed))
             part.close()

@@ -166,6 +166,9 @@ class MemoryStorage:
             len(self.states) - 1, {path: at for path, at in self.removed.items() if path not in live}
         )
 
+    def published(self) -> frozenset[str]:
+        return frozenset()
+
     def keep_removals(self, removals: Removals) -> None:
         with self.lock:
             later = {path: at for path, at in self.removed.items() if self._version(path) > removals.through}

@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.leases import Lease
-from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_generation
+from dbt.adapters.mvsink.shard.state import ROOTS, DataFile, ShardState, check_generation
 from dbt.adapters.mvsink.shard.storage import Storage, is_part
 from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
 
@@ -51,13 +51,12 @@ class Handle:
         """
         return self.storage.load_at(version)
 
-    def files_in(self, batch_id: str = "") -> dict[str, int]:
-        """The data files in the batch's directory (or in all), live or not, with sizes in bytes."""
-        return {
-            file.path: file.size
-            for file in self.storage.list_files(f"{BATCHES}/{batch_id}".rstrip("/"))
-            if is_part(file.path)
-        }
+    def files_in(self, *directories: str) -> dict[str, int]:
+        """The data files in these directories of batches (or in all), live or not, with sizes in
+        bytes.
+        """
+        listed = [file for directory in directories or ROOTS for file in self.storage.list_files(directory)]
+        return {file.path: file.size for file in listed if is_part(file.path)}
 
     def first_rows(self, file: DataFile, schema: pa.Schema, rows: int) -> pa.Table:
         """These columns of the first ``rows`` rows of a live file."""

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.shard.directories import negating_name
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, NothingStaged, SchemaMismatch, StorageError
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.read import Handle
-from dbt.adapters.mvsink.shard.state import BATCHES, DataFile, ShardState, check_bounds, schema_differences
+from dbt.adapters.mvsink.shard.state import DataFile, ShardState, check_bounds, root_of, schema_differences
 from dbt.adapters.mvsink.shard.storage import (
     Footer,
     PartWriter,
@@ -52,11 +52,11 @@ LEGACY_CALENDAR = (
 class StagedDirectory:
     """A new directory for an engine to write to: its full path or URL, and the data columns."""
 
-    def __init__(self, storage: Storage, batch_id: str, schema: pa.Schema):
+    def __init__(self, storage: Storage, root: str, batch_id: str, schema: pa.Schema):
         self.storage = storage
         self.schema = schema
         self.batch_id = batch_id
-        self.path = f"{BATCHES}/{batch_id}"
+        self.path = f"{root}/{batch_id}"
         self.uri = f"{storage.uri}/{self.path}"
         self.adopted = False  # True once the files belong to a batch
 
@@ -98,6 +98,7 @@ class StagingHandle(Handle):
         self.staged_in = elsewhere or storage
         self.shard_id = opened.shard_id
         self.schema = opened.schema
+        self.root = root_of(opened.format_version)
         self._staged: dict[str, StagedDirectory] = {}
         self._batches: weakref.WeakSet[Batch] = weakref.WeakSet()
         self._builders: list[BatchBuilder] = []
@@ -128,7 +129,7 @@ class StagingHandle(Handle):
         """
         self.require_open()
         name = negating_name(fresh_batch_id(), negates) if negates else fresh_batch_id()
-        staged = StagedDirectory(self.staged_in, name, self.schema)
+        staged = StagedDirectory(self.staged_in, self.root, name, self.schema)
         self._staged[staged.batch_id] = staged
         return staged
 
@@ -138,7 +139,7 @@ class StagingHandle(Handle):
         """
         staged = self.stage()
         try:
-            part = self.staged_in.write_part(part_path(staged.batch_id, 0), table.schema)
+            part = self.staged_in.write_part(part_path(staged.path, 0), table.schema)
             part.write(table)
             part.close()
         except BaseException:
@@ -265,7 +266,7 @@ class BatchBuilder:
         self.lower = lower
         self.upper = Antichain.empty()  # unknown before `finish`, unless set
         self.part_bytes = part_bytes
-        self.batch_id = fresh_batch_id()
+        self.directory = f"{handle.root}/{fresh_batch_id()}"
         self.files: list[DataFile] = []
         self.part: PartWriter | None = None
         self.finished = False
@@ -281,7 +282,7 @@ class BatchBuilder:
                 continue
             check_times(table, self.lower, self.upper)
             if self.part is None:
-                path = part_path(self.batch_id, len(self.files))
+                path = part_path(self.directory, len(self.files))
                 self.part = storage.write_part(path, physical_schema(self.schema))
             self.part.write(table)
             if self.part.size >= self.part_bytes:
@@ -319,7 +320,7 @@ class BatchBuilder:
         if self.part is not None:
             with suppress(StorageError):  # the disk is full, or garbage collection took the file
                 self.part.close()
-        self.handle.staged_in.delete_directory(f"{BATCHES}/{self.batch_id}")
+        self.handle.staged_in.delete_directory(self.directory)
 
     def _roll(self) -> None:
         if self.part is not None:

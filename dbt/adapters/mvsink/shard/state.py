@@ -24,11 +24,18 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.frontier import Antichain
 
-FORMAT_VERSION = 1
-BATCHES = "batches"
+FORMAT_VERSION = 2
+TABLE = "table"  # the directory of batches, and the root of the table that the shard is published as
+BATCHES = "batches"  # that of shards made by an earlier release (format version 1)
+ROOTS = (TABLE, BATCHES)
 COMPACTION = "compact"  # the kind of a commit that changes no readable collection
 LONGEST_HOLDER = 200  # characters
 EMPTY: Mapping[str, int] = MappingProxyType({})
+
+
+def root_of(format_version: int) -> str:
+    """The directory in which a shard of that format has new batches."""
+    return TABLE if format_version >= 2 else BATCHES
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,14 @@ class DataFile:
 
     @property
     def batch_id(self) -> str | None:
-        """The directory under ``batches/`` that the file is in; None for a foreign file."""
+        """The directory of a batch that the file is in; None for a foreign file."""
         parts = self.path.split("/")
-        return parts[1] if len(parts) == 3 and parts[0] == BATCHES else None
+        return parts[1] if len(parts) == 3 and parts[0] in ROOTS else None
+
+    @property
+    def directory(self) -> str:
+        """The path of the directory that the file is in."""
+        return self.path.rpartition("/")[0]
 
     @property
     def trusted(self) -> bool:
@@ -165,6 +177,7 @@ class Sets(TypedDict, total=False):
     suspended: int
     known_files: int
     claims: Mapping[str, str]
+    format_version: int
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import NotAShard
 from dbt.adapters.mvsink.shard.removals import Removals
-from dbt.adapters.mvsink.shard.state import BATCHES, Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.state import Change, DataFile, ShardState
 
 DEFAULT_TIMEOUT = 60.0  # seconds
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}")
@@ -181,6 +181,10 @@ class Storage(Protocol):
         """The files that the log removed and that are not deleted yet, at the newest version."""
         ...
 
+    def published(self) -> frozenset[str]:
+        """The shard's files that the newest version of a table over them names (`published`)."""
+        ...
+
     def keep_removals(self, removals: Removals) -> None:
         """Store them, so that the commits they come from need not be read again."""
         ...
@@ -233,13 +237,13 @@ def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def fresh_batch_id() -> str:
-    """A new directory name under ``batches/``."""
+    """A new name for a batch's directory."""
     return uuid.uuid4().hex
 
 
-def part_path(batch_id: str, number: int) -> str:
-    """The path of a batch's part."""
-    return f"{BATCHES}/{batch_id}/part-{number:05d}.parquet"
+def part_path(directory: str, number: int) -> str:
+    """The path of a part of the batch in that directory."""
+    return f"{directory}/part-{number:05d}.parquet"
 
 
 def require(state: ShardState | None, uri: str) -> ShardState:

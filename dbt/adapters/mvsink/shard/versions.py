@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.shard.batch import Batch, BatchState, Cut
 from dbt.adapters.mvsink.shard.errors import ShardError, StorageError, UnresolvedCommit
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.staging import StagingHandle, require_whole
-from dbt.adapters.mvsink.shard.state import BATCHES, Change, CommitNote, ShardState, check_generation
+from dbt.adapters.mvsink.shard.state import Change, CommitNote, ShardState, check_generation, root_of
 
 log = logging.getLogger("mvsink.shard")
 LONGEST_POLL = 1.0  # seconds
@@ -150,8 +150,7 @@ class Versions:
             batch.settle()
         for narrowed in cuts:
             if narrowed is not None:
-                directory = f"{BATCHES}/{narrowed.batch_id}"
-                self.attempt(partial(self.storage.delete_directory, directory))
+                self.attempt(partial(self.storage.delete_directory, narrowed.directory))
 
     def _checked(self, decide: commit_loop.Decide) -> commit_loop.Decide:
         """``decide``, and a check that its change adds only files that exist, are whole, and are
@@ -188,7 +187,7 @@ class Versions:
         with _uppers_lock:
             _uppers[self._key()] = _uppers.get(self._key(), state.upper).join(state.upper)
         self.upper = self.upper.join(state.upper)
-        self.handle.schema = state.schema
+        self.handle.schema, self.handle.root = state.schema, root_of(state.format_version)
         return state
 
     def _key(self) -> str:

@@ -326,6 +326,19 @@ class WriteHandle(StagingHandle):
 
         return self.versions.commit(decide, note).version
 
+    def upgrade(self) -> None:
+        """Give the shard this release's format: new batches lie below the published table's root.
+        Earlier releases refuse it from then on.
+        """
+        self.versions.commit(
+            lambda state: (
+                None
+                if state.format_version >= transitions.FORMAT_VERSION
+                else Change("schema", {"format_version": transitions.FORMAT_VERSION})
+            ),
+            CommitNote(purpose="format"),
+        )
+
     def keep_statistics(self) -> None:
         """Have the log keep statistics of the physical columns, for existing files too.
 

@@ -271,7 +271,7 @@ class _Range:
         queries = self.whole.parts(self.whole.directories, items, where)
         for directory in self.some:
             names = ",".join(sql.escape_glob(file.path.rsplit("/", 1)[-1]) for file in directory.files)
-            glob = f"{sql.escape_glob(self.whole.root)}/batches/{directory.batch_id}/"
+            glob = f"{sql.escape_glob(self.whole.root)}/{directory.root}/{directory.batch_id}/"
             path = glob + ("{" + names + "}" if len(directory.files) > 1 else names)
             queries.append(f"select {items} from {sql.parquet(path)} where {where}")
         return queries

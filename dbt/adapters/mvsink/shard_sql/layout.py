@@ -55,7 +55,7 @@ class Files(Protocol):
     @property
     def uri(self) -> str: ...
 
-    def files_in(self, batch_id: str) -> Mapping[str, int]: ...
+    def files_in(self, *directories: str) -> Mapping[str, int]: ...
 
     def column_names(self, file: DataFile) -> Sequence[str]: ...
 
@@ -83,7 +83,7 @@ class Past(NamedTuple):
 class Layout:
     """The parts of a shard at one version.
 
-    ``root`` is the directory above ``batches/`` as the engine names it; ``upper`` is in its stored
+    ``root`` is the shard's directory as the engine names it; ``upper`` is in its stored
     form; ``loose_columns`` are the physical columns of each loose file. ``past`` is in the order of
     its times.
     """
@@ -177,8 +177,9 @@ class Layout:
 
     def glob(self, directories: Sequence[Directory]) -> str:
         """All files of these directories."""
-        ids = ",".join(directory.batch_id for directory in directories)
-        return f"{sql.escape_glob(self.root)}/batches/" + ("{" + ids + "}" if len(directories) > 1 else ids)
+        roots = _either(sorted({directory.root for directory in directories}))
+        names = _either([directory.batch_id for directory in directories])
+        return f"{sql.escape_glob(self.root)}/{roots}/{names}"
 
     def select_loose(self, items: str, where: str = "") -> list[str]:
         """The same from loose files, a query per set of physical columns. Their `HASH` is NULL."""
@@ -240,8 +241,8 @@ def layout_of(state: ShardState, root: str, files_in: FilesIn, columns_of: FileC
     a live file is missing or is not as it was committed: every query over a shard is built from its
     layout, so a lost file is never read as missing rows.
     """
-    batch_ids = {file.batch_id for file in state.files if file.batch_id is not None}
-    listed = {batch_id: files_in(batch_id) for batch_id in sorted(batch_ids)}
+    directories_ = {file.directory for file in state.files if file.batch_id is not None}
+    listed = {directory: files_in(directory) for directory in sorted(directories_)}
     damaged = damages(state, listed.__getitem__)
     if damaged:
         raise DamagedFiles(root, damaged)
@@ -275,13 +276,13 @@ def _parts(directories: Sequence[Directory]) -> Parts:
 def _directories(
     files: Iterable[DataFile], listed: Mapping[str, Mapping[str, int]]
 ) -> tuple[list[Directory], list[DataFile]]:
-    """The complete directories, by batch id, and all other live files."""
+    """The complete directories, and all other live files."""
     batches, loose = directories_of(files)
     directories = []
     for batch in sorted(batches, key=lambda batch: batch.batch_id):
         # A plain Parquet reader still sees the rows that a deletion vector deletes.
         vectors = any(file.deletion_vector for file in batch.files)
-        if len(listed[batch.batch_id]) == len(batch.files) and not vectors:
+        if len(listed[batch.files[0].directory]) == len(batch.files) and not vectors:
             directories.append(batch)
         else:
             loose.extend(batch.files)
@@ -289,13 +290,13 @@ def _directories(
 
 
 def damages(state: ShardState, files_in: FilesIn) -> list[str]:
-    """The live files below ``batches/`` that are gone or differ in size from the log, in words.
+    """The live files of batches that are gone or differ in size from the log, in words.
 
     Directories are listed, no file is opened.
     """
     sizes: dict[str, int] = {}
-    for batch_id in {file.batch_id for file in state.files if file.batch_id is not None}:
-        sizes.update(files_in(batch_id))
+    for directory in {file.directory for file in state.files if file.batch_id is not None}:
+        sizes.update(files_in(directory))
     return [
         f"{file.path} "
         + (f"has {sizes[file.path]} of {file.size} bytes" if file.path in sizes else "is gone")
@@ -330,6 +331,10 @@ def broadcast(alias: str, files: Iterable[DataFile]) -> str:
 def files_of(directories: Iterable[Directory]) -> list[DataFile]:
     """All files of ``directories``."""
     return [file for directory in directories for file in directory.files]
+
+
+def _either(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
 
 
 def row_count(shard: Layout) -> str:

@@ -176,7 +176,7 @@ def compacted_after(
         return ()
     if plan.added:
         return state.files
-    staged = DataFile("batches/staged/part.parquet", 0, updates, min_time=plan.time, max_time=plan.time)
+    staged = DataFile("table/staged/part.parquet", 0, updates, min_time=plan.time, max_time=plan.time)
     files = (*state.files, staged) if updates else state.files
     due = compaction_due(
         replace(state, files=files, upper=plan.upper, since=next_since(request, state, plan))

@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shar
 from dbt.adapters.mvsink.cli.render import Printer, bytes_text, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.published import unpublish
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, delete_dropped
 from dbt.adapters.mvsink.shard_sql.properties import held_shards
 
@@ -78,6 +79,7 @@ def delete(target: Target, shard: DiscoveredShard) -> None:
     `click.ClickException` if that is not possible.
     """
     with writing(target, shard, "drop") as handle:
+        unpublish(handle)
         delete_dropped(handle)
         left = bool(handle.state().files)
     if left:

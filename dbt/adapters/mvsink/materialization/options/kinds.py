@@ -57,6 +57,18 @@ def text_choice(*allowed: str) -> ValueKind[str]:
     return ValueKind(read, ", ".join(map(repr, allowed)), {"enum": list(allowed)})
 
 
+def file_format(value: Any) -> str:
+    """How a model is published: `delta`, or `view` for every format of dbt-spark's that a shard
+    does not use.
+    """
+    if not isinstance(value, str):
+        raise NotAllowed
+    return "delta" if value.lower() == "delta" else "view"
+
+
+FILE_FORMAT = ValueKind(file_format, "'delta', 'view'", {"type": "string"})
+
+
 def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> ValueKind[E]:
     """The value of one member of an enum, or a synonym that messages do not mention."""
     texts = {str(member.value): member for member in values}

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.materialization.options.gate_options import AUDIT, MAX_
 from dbt.adapters.mvsink.materialization.options.kinds import (
     BOOLEAN,
     COLUMNS,
+    FILE_FORMAT,
     FUNCTIONS,
     INTERVAL,
     VERIFY,
@@ -47,7 +48,7 @@ class Option(Generic[T]):
     """One entry: what is allowed, the default as a config would write it (or the value itself, if
     no config can), one sentence of documentation, and which materializations have it. ``words`` is
     the default as the documentation has it, if that differs. ``alias`` is a second spelling.
-    ``is_dbts`` means that dbt itself has a config of this name.
+    ``is_dbts`` means that dbt itself, or dbt-spark, has a config of this name.
     """
 
     kind: ValueKind[T]
@@ -177,6 +178,13 @@ class ModelOptions:
         FRESHNESS_LIMITS,
         Freshness(),
         "How old the contents may be: for [`mvsink status --slo`](commands.md#status) and `mvsink metrics`.",
+        is_dbts=True,
+    )
+    file_format = Option(
+        FILE_FORMAT,
+        "view",
+        "`delta`: the contents are also a Delta table over the same files, at `<shard>/table`, for engines that cannot "
+        "read Spark's views: see [Published tables](published-tables.md). Other formats are ignored.",
         is_dbts=True,
     )
     initial_snapshot = Option(

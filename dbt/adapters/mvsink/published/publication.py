@@ -1,0 +1,319 @@
+"""A shard's contents as a Delta table over the shard's own files.
+
+    publish(handle, layout, columns)    after each run, where the view is published, too
+
+The table is derived: whatever it shows, the next publication makes it show the shard's newest
+version. It costs a commit with the list of rows that are hidden, and never a copy of a data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from dbt.adapters.mvsink import failpoints, limits, wall_clock
+from dbt.adapters.mvsink.local.rows import row_numbers
+from dbt.adapters.mvsink.physical import HASH
+from dbt.adapters.mvsink.published import extra_copies, vectors
+from dbt.adapters.mvsink.published import table_log as log
+from dbt.adapters.mvsink.published.shown_rows import (
+    LiveErrors,
+    NotLocated,
+    Numbers,
+    Scan,
+    ShownRows,
+    shown_rows,
+)
+from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableLog
+from dbt.adapters.mvsink.shard import (
+    REMOVED_GRACE_MS,
+    DataFile,
+    Directory,
+    ShardState,
+    StorageError,
+    WriteHandle,
+)
+from dbt.adapters.mvsink.shard.errors import Conflict, VersionTaken
+from dbt.adapters.mvsink.shard.state import TABLE
+from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, member, parsed
+from dbt.adapters.mvsink.shard_sql import Layout
+
+# the hash of each row of the files of these directories, by path
+Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
+SCANNED = 500_000  # rows in memory at once
+MAX_ROUNDS = 100
+ENGINE = "dbt-mvsink"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What became of the table: its ``version``, the ``shown`` rows, and how many versions another
+    tool wrote that were undone. ``kept``: the error because of which it shows an earlier version.
+    ``changed``: whether a commit was made.
+    """
+
+    version: int
+    changed: bool = False
+    undone: int = 0
+    kept: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the table is to be, from a version of the shard."""
+
+    state: ShardState
+    layout: Layout
+    columns: pa.Schema
+    hashes: Hashes | None
+
+
+def publish(
+    handle: WriteHandle,
+    order: Sequence[str],
+    comments: Mapping[str, str],
+    hashes: Hashes | None = None,
+) -> Publication:
+    """Make the table show the newest version of the shard. ``order``: of its columns. ``hashes``:
+    computes those of directories in which some rows have none.
+
+    Raises `NotLocated`, `StorageError`.
+    """
+    target = _log_of(handle)
+    for _ in range(MAX_ROUNDS):
+        state = handle.state()
+        live, broken = _loaded(target)
+        if not state.readable:
+            return Publication(live.version)
+        schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
+        wanted = Wanted(state, Layout.of(handle, state), schema, hashes)
+        metadata = log.described(schema, comments, str(state.shard_id))
+        current = live.shows(state.version, state.generation)
+        if current and log.same_description(metadata, live.metadata) and _is_whole(target, live):
+            return Publication(live.version)
+        try:
+            committed = _actions(handle, target, wanted, live, metadata)
+        except LiveErrors as error:
+            return Publication(live.version, kept=error.message)
+        failpoints.reach("table to be committed")
+        try:
+            if broken:
+                target.forget()
+            target.commit(live.version + 1, committed)
+        except VersionTaken:
+            continue  # another run, or another tool: what is left to do is decided again
+        failpoints.reach("table committed")
+        if (live.version + 1) % log.CHECKPOINT_EVERY == 0:
+            collect(target, target.load(), handle.storage.clock() - REMOVED_GRACE_MS)
+        return Publication(live.version + 1, changed=True, undone=live.foreign)
+    raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
+
+
+def _is_whole(target: TableLog, live: PublishedVersion) -> bool:
+    """Whether the files are there that the table alone has: another tool may delete all that the
+    shard's log does not name.
+    """
+    own = {vectors.file_of(add.get("deletionVector") or {}) for add in live.adds.values()}
+    own |= {path for path in live.adds if extra_copies.is_extra(path)}
+    return all(target.stat(path) is not None for path in own if path is not None)
+
+
+def _loaded(target: TableLog) -> tuple[PublishedVersion, bool]:
+    """The newest version, and whether the log has to be written again."""
+    try:
+        return target.load(), False
+    except Unreadable:
+        return NOTHING, True
+
+
+def _actions(
+    handle: WriteHandle, target: TableLog, wanted: Wanted, live: PublishedVersion, metadata: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """The actions of the commit that makes ``live`` what is ``wanted``. Writes vectors' files and
+    extra copies.
+    """
+    shown = _shown(handle, wanted)
+    files = {_below(file): file for file in shown.files}
+    hidden = {path: shown.hidden.get(file.path) or BitMap64() for path, file in files.items()}
+    extra_files, extra_hidden = _extra(handle, target, wanted, shown, live)
+    files |= extra_files
+    hidden |= extra_hidden
+
+    changed = {
+        path: vector for path, vector in hidden.items() if not _is_shown(target, live.adds.get(path), vector)
+    }
+    kept = vectors.written({path: vector for path, vector in changed.items() if len(vector)})
+    if kept.path is not None:
+        target.put(kept.path, kept.content, 0)
+    gone = [add for path, add in live.adds.items() if path not in files or path in changed]
+    adds = [
+        log.added(path, files[path].size, files[path].rows or 0, kept.descriptors.get(path))
+        for path in changed
+    ]
+    description = log.same_description(metadata, live.metadata)
+    new = live.version < 0
+    return [
+        _commit_info(wanted.state, bool(gone)),
+        *([{"protocol": log.features(wanted.columns)}] if not description else []),
+        *([{"metaData": {**metadata, "createdTime": wall_clock.now_ms()}}] if new or not description else []),
+        log.transaction(log.SHARD, wanted.state.version),
+        log.transaction(log.GENERATION, wanted.state.generation),
+        log.transaction(log.OWN, live.version + 1),
+        *map(log.removed, gone),
+        *adds,
+    ]
+
+
+def _shown(handle: WriteHandle, wanted: Wanted) -> ShownRows:
+    layout = wanted.layout
+    outside = [file.path for file in layout.files if not file.path.startswith(f"{TABLE}/")]
+    if outside or layout.loose:
+        raise NotLocated(f"{outside[0] if outside else layout.loose[0].path} is not below {TABLE}/")
+    if not layout.unhashed:
+        return shown_rows(layout.base, layout.recent, _scan(handle))
+    if wanted.hashes is None:
+        raise NotLocated("some rows have no hash")
+    known = wanted.hashes(layout, layout.unhashed)
+    names = layout.names
+
+    def same(places: Sequence[tuple[DataFile, Numbers, Numbers]]) -> bool:
+        return _one_row_each(places, names, _scan(handle))
+
+    return shown_rows(layout.base, (*layout.recent, *layout.unhashed), _scan(handle), known, same)
+
+
+def _one_row_each(
+    places: Sequence[tuple[DataFile, Numbers, Numbers]], names: Sequence[str], scan: Scan
+) -> bool:
+    """Whether all records of one hash are of one row. Raises `NotLocated` if they are many."""
+    if sum(len(positions) for _, positions, _ in places) > limits.LOCAL_ROWS:
+        raise NotLocated("too many rows have no hash")
+    parts: list[pa.Table] = []
+    for file, positions, hashed in places:
+        begin = 0
+        for table in scan(file, names):
+            here = (positions >= begin) & (positions < begin + len(table))
+            rows = table.take(pa.array(positions[here] - begin))
+            parts.append(rows.append_column(HASH, pa.array(hashed[here])))
+            begin += len(table)
+    rows = pa.concat_tables(parts)
+    numbers = row_numbers(rows.drop_columns([HASH]))
+    pairs = pa.table({"hash": rows.column(HASH), "row": numbers})
+    distinct: int = pc.count_distinct(pairs.column("hash")).as_py()
+    return len(pairs.group_by(["hash", "row"]).aggregate([])) == distinct
+
+
+def is_published(handle: WriteHandle) -> bool:
+    """Whether there is a table."""
+    return _loaded(_log_of(handle))[0].version >= 0
+
+
+def collect(target: TableLog, live: PublishedVersion, before: int) -> None:
+    """Delete vectors and extra copies from before that time (ms, by the storage's clock) that the
+    table's newest version does not name.
+    """
+    named = {vectors.file_of(add.get("deletionVector") or {}) for add in live.adds.values()} | set(live.adds)
+    for name in (vectors.PREFIX, *filter(extra_copies.is_extra, target.directories())):
+        left = [file for file in target.list_files(name) if file.modified < before and file.path not in named]
+        target.delete([file.path for file in left])
+
+
+def unpublish(handle: WriteHandle) -> None:
+    """Delete the table's log, its vectors and extra copies. The shard's files stay."""
+    target = _log_of(handle)
+    target.forget()
+    target.delete_directory(vectors.PREFIX)
+    for name in target.directories():
+        if extra_copies.is_extra(name):
+            target.delete_directory(name)
+
+
+def _log_of(handle: WriteHandle) -> TableLog:
+    return TableLog(f"{handle.uri}/{TABLE}", getattr(handle.storage, "options", None))
+
+
+def _scan(handle: WriteHandle) -> Scan:
+    types = {field.name: field.type for field in handle.state().schema}
+
+    def scan(file: DataFile, names: Sequence[str]) -> Iterator[pa.Table]:
+        schema = pa.schema([(name, types.get(name, OWN_TYPES.get(name))) for name in names])
+        return handle.storage.scan(file, schema, SCANNED)
+
+    return scan
+
+
+OWN_TYPES = {HASH: pa.int64(), "_mv_diff": pa.int64(), "_mv_error": pa.string(), "_mv_time": pa.int64()}
+
+
+def _extra(
+    handle: WriteHandle, target: TableLog, wanted: Wanted, shown: ShownRows, live: PublishedVersion
+) -> tuple[dict[str, DataFile], dict[str, BitMap64]]:
+    """The files of extra copies that the table is to have, and what is hidden in each."""
+    have = {
+        path: (_extra_file(path, add), _vector(target, add))
+        for path, add in live.adds.items()
+        if extra_copies.is_extra(path) and target.stat(path) is not None
+    }
+    scan = _scan(handle)
+    extra = extra_copies.compared(shown.copies, have, scan)
+    files = {path: have[path][0] for path in extra.hidden}
+    hidden = dict(extra.hidden)
+    if extra.missing:
+        path = extra_copies.fresh_path()
+        schema = pa.schema([*wanted.columns, pa.field(HASH, pa.int64())])
+        by_path = {file.path: file for file in shown.files}
+        part = handle.storage.write_part(f"{TABLE}/{path}", schema)
+        for table in extra_copies.rows(extra.missing, wanted.columns.names, by_path, scan):
+            part.write(table.cast(schema))
+        files[path] = part.close()
+        hidden[path] = BitMap64()
+    return files, hidden
+
+
+def _extra_file(path: str, add: Mapping[str, Any]) -> DataFile:
+    return DataFile(f"{TABLE}/{path}", add["size"], an_integer(member(parsed(add["stats"]), "numRecords")))
+
+
+def _is_shown(target: TableLog, add: Mapping[str, Any] | None, vector: BitMap64) -> bool:
+    """Whether a live file hides exactly these rows."""
+    if add is None:
+        return False
+    descriptor = add.get("deletionVector")
+    if not descriptor:
+        return not len(vector)
+    return descriptor.get("cardinality") == len(vector) and _vector(target, add) == vector
+
+
+def _vector(target: TableLog, add: Mapping[str, Any]) -> BitMap64:
+    """What a live file hides; nothing if that cannot be read, so that it is written again."""
+    descriptor = add.get("deletionVector")
+    try:
+        return vectors.read(descriptor, target.bytes_of) if descriptor else BitMap64()
+    except (vectors.UnknownVector, StorageError):
+        return BitMap64()
+
+
+def _below(file: DataFile) -> str:
+    return file.path.removeprefix(f"{TABLE}/")
+
+
+def _commit_info(state: ShardState, removes: bool) -> Mapping[str, Any]:
+    return {
+        "commitInfo": {
+            "timestamp": wall_clock.now_ms(),
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Overwrite" if removes else "Append"},
+            "isBlindAppend": False,
+            "engineInfo": ENGINE,
+            "mvsink": {
+                "shard": str(state.shard_id),
+                "version": state.version,
+                "generation": state.generation,
+            },
+        }
+    }

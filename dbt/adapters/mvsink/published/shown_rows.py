@@ -1,0 +1,266 @@
+"""Which records of a shard's live files a published table shows.
+
+A shard adds up updates; a table shows rows. Of each row, as many records with a positive diff are
+shown as the row has copies, the oldest first. All other records are hidden: negative ones, those
+that they take back, and errors.
+
+    shard   base: a +1, b +1        then: a -1, c +1
+    table   base: a hidden          then: a -1 hidden
+
+A record stands for one copy in a table, whatever its diff is. Where a row has more copies than
+records, the rest are *extra copies*, which the table has in files of its own.
+
+This is a function of the live files alone. So a table that another tool wrote to, or whose run was
+killed, comes right with the next publication.
+
+A record is known by its hash. A hash of the base that means two rows, or one row in two records,
+occurs in no other directory with hashes (`shard_sql.layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
+from dbt.adapters.mvsink.shard import DataFile, Directory
+
+Numbers = NDArray[np.int64]
+NO_HASHES: Mapping[str, Numbers] = MappingProxyType({})
+# the columns of these names of a file, in tables of any size and in the order of its rows
+Scan = Callable[[DataFile, Sequence[str]], Iterator[pa.Table]]
+
+
+class Copies(NamedTuple):
+    """How many extra copies of a row there are, and its hash."""
+
+    many: int
+    hash: int
+
+
+class NotLocated(Exception):
+    """Not every record can be distinguished from the others, or lies below the table."""
+
+
+class LiveErrors(Exception):
+    """The shard holds an error, so there are no rows to show; ``message`` is the smallest."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(frozen=True)
+class ShownRows:
+    """The ``hidden`` rows of the ``files`` that a table shows, and the extra ``copies`` of rows by
+    file and position.
+    """
+
+    files: tuple[DataFile, ...]
+    hidden: Mapping[str, BitMap64]
+    copies: Mapping[str, Mapping[int, Copies]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Records of some files: parallel arrays. ``file`` is an index."""
+
+    file: Numbers
+    position: Numbers
+    hash: Numbers
+    diff: Numbers
+
+
+def shown_rows(
+    base: Directory | None,
+    recent: Sequence[Directory],
+    scan: Scan,
+    hashes: Mapping[str, Numbers] = NO_HASHES,
+    same: Callable[[Sequence[tuple[DataFile, Numbers, Numbers]]], bool] | None = None,
+) -> ShownRows:
+    """The records that a table shows of these directories. ``hashes``: those of all rows of the
+    files in which some have none.
+
+    Such rows may share a hash with others, so ``same`` is asked whether all records of one hash are
+    of one row: it is given files, positions and hashes. Reads hashes and diffs of ``recent``, and
+    the hashes of ``base``. Raises `LiveErrors`, `NotLocated`.
+    """
+    if base is not None and base.may_hold_errors:
+        recent, base = (base, *recent), None
+    old = list(base.files) if base else []
+    newer = [file for each in sorted(recent, key=_age) for file in each.files]
+    files = [*old, *newer]
+    later, errors = _recent_records(newer, len(old), scan, hashes)
+    touched, place = np.unique(later.hash, return_inverse=True)
+    net = np.zeros(len(touched), np.int64)
+    np.add.at(net, place, later.diff)
+    early, repeated = _base_records(old, touched, scan)
+    at = np.searchsorted(touched, early.hash)
+    np.add.at(net, at, early.diff)
+
+    if hashes and not (same and same(_doubtful(files, later, early, hashes))):
+        raise NotLocated("two rows have one hash")
+
+    positive = later.diff > 0
+    records = _Records(
+        *(np.concatenate([mine, theirs[positive]]) for mine, theirs in zip(_columns(early), _columns(later)))
+    )
+    group = np.concatenate([at, place[positive]])
+    rank, order = _ranks(group)
+    shown = rank < np.maximum(net, 0)[group]
+    counted = np.bincount(group[shown], minlength=len(touched))
+    left = np.maximum(net, 0) - counted
+
+    hidden = _Positions()
+    hidden.add(records.file[~shown], records.position[~shown])
+    hidden.add(later.file[~positive], later.position[~positive])
+    hidden.add(*errors)
+    copies: dict[int, dict[int, Copies]] = {}
+    first = order[rank[order] == 0]
+    more = first[left[group[first]] > 0]
+    _add(copies, records.file[more], records.position[more], left[group[more]], records.hash[more])
+    _add(copies, repeated.file, repeated.position, repeated.diff - 1, repeated.hash)
+    return _result(files, hidden, copies)
+
+
+def _result(
+    files: Sequence[DataFile], hidden: _Positions, copies: Mapping[int, Mapping[int, Copies]]
+) -> ShownRows:
+    bitmaps = {files[index].path: bitmap for index, bitmap in hidden.bitmaps().items()}
+    shown = [file for file in files if len(bitmaps.get(file.path, ())) < (file.rows or 0)]
+    paths = {file.path for file in shown}
+    return ShownRows(
+        tuple(shown),
+        {path: bitmap for path, bitmap in bitmaps.items() if path in paths},
+        {files[index].path: many for index, many in copies.items()},
+    )
+
+
+def _age(directory: Directory) -> tuple[int, str]:
+    return directory.first_time, directory.batch_id
+
+
+def _columns(records: _Records) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    return records.file, records.position, records.hash, records.diff
+
+
+def _recent_records(
+    files: Sequence[DataFile], first: int, scan: Scan, hashes: Mapping[str, Numbers]
+) -> tuple[_Records, tuple[Numbers, Numbers]]:
+    """The rows' records, and where there are errors."""
+    parts: list[tuple[Numbers, ...]] = []
+    errors: list[tuple[Numbers, Numbers]] = []
+    messages: dict[str, int] = {}
+    for index, file in enumerate(files, first):
+        begin = 0
+        names = [HASH, DIFF, *([ERROR] if file.errors != 0 else [])]
+        for table in scan(file, names):
+            if file.path in hashes:
+                here = pa.array(hashes[file.path][begin : begin + len(table)])
+                table = table.set_column(table.column_names.index(HASH), HASH, here)
+            position = np.arange(begin, begin + len(table), dtype=np.int64)
+            begin += len(table)
+            if ERROR in table.column_names and table.column(ERROR).null_count < len(table):
+                wrong = pc.is_valid(table.column(ERROR))
+                for message, diff in zip(
+                    table.column(ERROR).filter(wrong).to_pylist(),
+                    table.column(DIFF).filter(wrong).to_pylist(),
+                ):  # errors are few: a run records one for a message
+                    messages[message] = messages.get(message, 0) + diff
+                kept = ~_array(wrong)
+                errors.append((np.full(int((~kept).sum()), index, np.int64), position[~kept]))
+                table, position = table.filter(pa.array(kept)), position[kept]
+            where = np.full(len(table), index, np.int64)
+            parts.append((where, position, _array(table.column(HASH)), _array(table.column(DIFF))))
+    live = min((message for message, count in messages.items() if count > 0), default=None)
+    if live is not None:
+        raise LiveErrors(live)
+    return _records(parts), (_joined([each[0] for each in errors]), _joined([each[1] for each in errors]))
+
+
+def _doubtful(
+    files: Sequence[DataFile], later: _Records, early: _Records, hashes: Mapping[str, Numbers]
+) -> list[tuple[DataFile, Numbers, Numbers]]:
+    """Where the records are whose hash a row of the files in ``hashes`` has."""
+    doubtful = np.unique(np.concatenate(list(hashes.values())))
+    places = []
+    for records in (later, early):
+        chosen = np.isin(records.hash, doubtful)
+        for index in np.unique(records.file[chosen]):
+            here = chosen & (records.file == index)
+            places.append((files[index], records.position[here], records.hash[here]))
+    return places
+
+
+def _base_records(files: Sequence[DataFile], touched: Numbers, scan: Scan) -> tuple[_Records, _Records]:
+    """The base's records whose hash is among ``touched``, and the others with a diff over 1."""
+    wanted = pa.array(touched)
+    records: list[tuple[Numbers, ...]] = []
+    repeated: list[tuple[Numbers, ...]] = []
+    for index, file in enumerate(files):
+        begin = 0
+        single = file.max_diff == 1
+        if single and not len(touched):
+            continue
+        for table in scan(file, [HASH] if single else [HASH, DIFF]):
+            hashes = table.column(HASH)
+            diffs = np.ones(len(table), np.int64) if single else _array(table.column(DIFF))
+            chosen = _array(pc.is_in(hashes, value_set=wanted))
+            for kept, mask in ((records, chosen), (repeated, ~chosen & (diffs > 1))):
+                position = np.flatnonzero(mask)
+                if len(position):
+                    where = np.full(len(position), index, np.int64)
+                    taken = _array(hashes.take(pa.array(position)))
+                    kept.append((where, position + begin, taken, diffs[position]))
+            begin += len(table)
+    return _records(records), _records(repeated)
+
+
+def _records(parts: Sequence[tuple[Numbers, ...]]) -> _Records:
+    return _Records(*(_joined([part[n] for part in parts]) for n in range(4)))
+
+
+def _ranks(group: Numbers) -> tuple[Numbers, Numbers]:
+    """For each record, how many of its group come before it; and the records by group, in order."""
+    order = np.argsort(group, kind="stable")
+    ordered = group[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    sizes = np.diff(begins, append=len(ordered))
+    rank = np.empty(len(group), np.int64)
+    rank[order] = np.arange(len(ordered)) - np.repeat(begins, sizes)
+    return rank, order
+
+
+def _joined(arrays: Sequence[Numbers]) -> Numbers:
+    return np.concatenate([np.empty(0, np.int64), *arrays])
+
+
+def _array(column: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
+    chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.asarray(chunk.to_numpy(zero_copy_only=False))
+
+
+class _Positions:
+    def __init__(self) -> None:
+        self.parts: list[tuple[Numbers, Numbers]] = []
+
+    def add(self, file: Numbers, position: Numbers) -> None:
+        self.parts.append((file, position))
+
+    def bitmaps(self) -> dict[int, BitMap64]:
+        file, position = (_joined([part[n] for part in self.parts]) for n in range(2))
+        return {int(index): BitMap64(position[file == index]) for index in np.unique(file)}
+
+
+def _add(copies: dict[int, dict[int, Copies]], *columns: Numbers) -> None:
+    """One step for each row that has extra copies."""
+    for file, position, count, hashed in zip(*(column.tolist() for column in columns), strict=True):
+        copies.setdefault(file, {})[position] = Copies(count, hashed)

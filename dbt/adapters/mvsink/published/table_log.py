@@ -1,0 +1,294 @@
+"""The log of a published Delta table, whose files are those of a shard.
+
+The table's root is ``<shard>/table``, so that it names the batches below by relative paths, which
+every reader accepts. Commits are written here, file by file: the `deltalake` package has no way to
+commit a deletion vector.
+
+    {"add": {"path": "<batch>/part-00000.parquet", ..., "deletionVector": {...}}}
+
+Three application transactions say which version of the shard the table shows, of which generation,
+and which version of the table was ours. If the table has a later one, another tool wrote to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+import obstore
+import pyarrow as pa
+import pyarrow.fs as pafs
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.published import vectors
+from dbt.adapters.mvsink.shard import StorageError
+from dbt.adapters.mvsink.shard.commit_log import LOG, actions, commit_path
+from dbt.adapters.mvsink.shard.errors import VersionTaken, message_of
+from dbt.adapters.mvsink.shard.files import local_path, storage_errors
+from dbt.adapters.mvsink.shard.log_store import LogStore
+from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
+
+SHARD, GENERATION, OWN = "mvsink.shard", "mvsink.generation", "mvsink.table"
+CHECKPOINT_EVERY = 20  # versions, as of a shard
+PROTOCOL = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["deletionVectors"],
+    "writerFeatures": ["deletionVectors"],
+}
+CONFIGURATION = {
+    "delta.enableDeletionVectors": "true",
+    # VACUUM by another tool must not delete what older versions of the shard need
+    "delta.deletedFileRetentionDuration": "interval 365000 days",
+}
+Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PublishedVersion:
+    """One version of a table's log: the add actions of live files by path, its description, and
+    application transactions.
+    """
+
+    version: int
+    adds: Mapping[str, Action] = field(default_factory=dict)
+    metadata: Action = field(default_factory=dict)
+    protocol: Action = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def foreign(self) -> int:
+        """How many of its newest versions are not ours."""
+        return max(self.version - self.transactions.get(OWN, -1), 0)
+
+    def shows(self, version: int, generation: int) -> bool:
+        """Whether it shows this version of the shard or a later one, and no other tool wrote it."""
+        known = self.transactions.get(GENERATION, -1), self.transactions.get(SHARD, -1)
+        return not self.foreign and known >= (generation, version)
+
+
+NOTHING = PublishedVersion(-1)
+
+
+class TableLog(LogStore):
+    """The log of the table at ``uri``. ``storage_options`` are the `deltalake` package's."""
+
+    def object_store(self) -> pafs.FileSystem:
+        """See `FileStore`."""
+        return pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
+
+    def load(self) -> PublishedVersion:
+        """The newest version; `NOTHING` if there is none. Raises `Unreadable` for a log that is not
+        whole, and for one that only newer tools can read.
+        """
+        versions = sorted(self._versions())
+        if not versions:
+            return NOTHING
+        begin = self.checkpointed()
+        replay = _Replay()
+        if begin or versions[0] > 0:
+            replay.take(self._checkpoint(begin))
+            versions = [version for version in versions if version > begin]
+        expected = range(begin + 1 if begin else 0, versions[-1] + 1 if versions else 0)
+        if versions and list(expected) != versions:
+            raise Unreadable(f"the log of {self.uri} has gaps")
+        for version in versions:
+            text = self._commit_text(version)
+            if not text:
+                raise Unreadable(f"commit {commit_path(version)} of {self.uri} is empty or gone")
+            replay.take(actions(text))
+        return replay.table(versions[-1] if versions else begin)
+
+    def _checkpoint(self, version: int) -> list[Action]:
+        path = f"{LOG}/{version:020d}.checkpoint.parquet"
+        names = ["txn", "add", "metaData", "protocol"]
+        try:
+            return [
+                {name: _plain(value) for name, value in row.items() if value is not None}
+                for row in self.fields(path, names).to_pylist()  # files, not rows of data
+            ]
+        except StorageError as error:
+            raise Unreadable(f"checkpoint {path} of {self.uri} cannot be read: {error}") from error
+
+    def commit(self, version: int, committed: Sequence[Action]) -> None:
+        """Write ``committed`` as exactly ``version``. Raises `VersionTaken`."""
+        text = "\n".join(json.dumps(action, separators=(",", ":")) for action in committed) + "\n"
+        self.put(commit_path(version), text.encode(), version)
+        if version and version % CHECKPOINT_EVERY == 0:
+            self._write_checkpoint()
+
+    def put(self, path: str, content: bytes, version: int) -> None:
+        """A new file, whole. Raises `VersionTaken` if it exists."""
+        if local_path(self.uri) is None:
+            try:
+                store: Any = obstore.store.from_url(self.uri, config=dict(self.options or {}))  # type: ignore[call-overload]
+                obstore.put(store, path, content, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                raise VersionTaken(version) from error
+            except BaseError as error:
+                raise StorageError(f"cannot write {path} of {self.uri}: {message_of(error)}") from error
+            return
+        with storage_errors("write", path, self.uri):
+            self._make_parent(path)
+            place = self._inside(path)
+            directory, _, name = place.rpartition("/")
+            written = f"{directory}/.{name}.{uuid.uuid4().hex}"
+            try:
+                with open(written, "xb") as file:
+                    file.write(content)
+                os.link(written, place)  # unlike a rename, this replaces nothing
+            except FileExistsError as error:
+                raise VersionTaken(version) from error
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(written)
+
+    def bytes_of(self, path: str) -> bytes:
+        """A small file's content."""
+        with (
+            storage_errors("read", path, self.uri),
+            self.filesystem.open_input_file(self._readable(path)) as file,
+        ):
+            return bytes(file.read())
+
+    def forget(self) -> None:
+        """Delete the log: the next commit is version 0 of another table."""
+        self.delete_directory(LOG)
+
+    def _write_checkpoint(self) -> None:
+        """Raises `StorageError`; the commit stands."""
+        try:
+            table = DeltaTable(self.uri, storage_options=self.options)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+        except (DeltaError, OSError) as error:
+            raise StorageError(f"cannot write a checkpoint of {self.uri}: {message_of(error)}") from error
+
+
+class _Replay:
+    def __init__(self) -> None:
+        self.adds: dict[str, Action] = {}
+        self.last: dict[str, Action] = {"metaData": {}, "protocol": {}}
+        self.transactions: dict[str, int] = {}
+
+    def take(self, replayed: Iterable[Action]) -> None:
+        for action in replayed:
+            if add := action.get("add"):
+                self.adds[unquote(add["path"])] = add
+            if remove := action.get("remove"):
+                self._remove(remove)
+            if transaction := action.get("txn"):
+                self.transactions[transaction["appId"]] = transaction["version"]
+            for name in self.last:
+                self.last[name] = action.get(name) or self.last[name]
+
+    def _remove(self, remove: Action) -> None:
+        """A file whose vector changes is removed with the old one, and added with the new one."""
+        path = unquote(remove["path"])
+        live = self.adds.get(path)
+        if live is not None and _vector(live) == _vector(remove):
+            del self.adds[path]
+
+    def table(self, version: int) -> PublishedVersion:
+        described = self.last
+        return PublishedVersion(
+            version, self.adds, described["metaData"], described["protocol"], self.transactions
+        )
+
+
+def _vector(action: Action) -> str:
+    return vectors.unique_id(action.get("deletionVector"))
+
+
+def _plain(value: Any) -> Any:
+    """A checkpoint's maps are lists of pairs, and what is left out there is NULL."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        return dict(value) if value else value
+    return value
+
+
+def added(path: str, size: int, rows: int, vector: Action | None) -> Action:
+    """The action that shows a file."""
+    statistics = {"numRecords": rows, "tightBounds": vector is None}
+    add = {
+        "path": quote(path),
+        "partitionValues": {},
+        "size": size,
+        "modificationTime": wall_clock.now_ms(),
+        "dataChange": True,
+        "stats": json.dumps(statistics),
+    }
+    return {"add": {**add, "deletionVector": dict(vector)} if vector else add}
+
+
+def removed(add: Action) -> Action:
+    """The action that takes a live file's ``add`` back."""
+    kept = {name: add[name] for name in ("path", "size") if name in add}
+    remove = {
+        **kept,
+        "deletionTimestamp": wall_clock.now_ms(),
+        "dataChange": True,
+        "extendedFileMetadata": True,
+        "partitionValues": dict(add.get("partitionValues") or {}),
+    }
+    vector = add.get("deletionVector")
+    return {"remove": {**remove, "deletionVector": vector} if vector else remove}
+
+
+def described(columns: pa.Schema, comments: Mapping[str, str], shard_id: str) -> Action:
+    """The description of a table with these columns; see `same_description`."""
+    fields = dict(parsed(Schema.from_arrow(columns).to_json()))
+    for each in fields["fields"]:
+        each["nullable"] = True
+        if comment := comments.get(each["name"]):
+            each["metadata"] = {**each["metadata"], "comment": comment}
+    return {
+        "id": shard_id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(fields),
+        "partitionColumns": [],
+        "configuration": {**CONFIGURATION, "mvsink.shard_id": shard_id},
+    }
+
+
+def same_description(one: Action, other: Action) -> bool:
+    """Whether two descriptions differ in nothing that readers see."""
+    return all(_described(one, name) == _described(other, name) for name in ("schemaString", "configuration"))
+
+
+def _described(metadata: Action, name: str) -> Any:
+    value = metadata.get(name)
+    return parsed(value) if isinstance(value, str) else value
+
+
+def transaction(name: str, version: int) -> Action:
+    """The action that records ``version`` under a name."""
+    return {"txn": {"appId": name, "version": version, "lastUpdated": wall_clock.now_ms()}}
+
+
+def features(columns: pa.Schema) -> Action:
+    """The protocol that a table with these columns needs."""
+    if any(_zoneless(each.type) for each in columns):
+        return {
+            name: [*value, "timestampNtz"] if isinstance(value, list) else value
+            for name, value in PROTOCOL.items()
+        }
+    return PROTOCOL
+
+
+def _zoneless(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    return any(_zoneless(kind.field(n).type) for n in range(kind.num_fields))

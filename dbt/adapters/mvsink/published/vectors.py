@@ -1,0 +1,130 @@
+"""Deletion vectors: which rows of a data file a Delta table does not show.
+
+Delta's protocol keeps the positions as a 64-bit Roaring bitmap behind a magic number, in the log
+itself (storage type ``i``) or in a file (``u``, named by a UUID) that holds several:
+
+    file    version (1 byte)  { size (4 bytes, big endian)  data  CRC-32 (4 bytes, big endian) }*
+    data    magic (4 bytes, little endian)  the bitmap in Roaring's portable format
+
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import uuid
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyroaring import BitMap64
+
+MAGIC = 1681511377
+VERSION = b"\x01"
+INLINE_BYTES = 512  # of a vector that the log itself holds; a commit names hundreds of files
+PREFIX = "_vectors"  # the directory of vectors' files: VACUUM looks into no such directory
+# Z85 is base 85 as Python has it, with other digits
+_PYTHON = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_TO_Z85, _FROM_Z85 = bytes.maketrans(_PYTHON, _Z85), bytes.maketrans(_Z85, _PYTHON)
+_UUID_DIGITS = 20
+
+
+class UnknownVector(ValueError):
+    """A deletion vector that is not written as the protocol has it."""
+
+
+@dataclass(frozen=True)
+class StoredVectors:
+    """Descriptors of vectors as the log keeps them, by data file, and the file of the large ones,
+    with its path below the table; None if all are in the log.
+    """
+
+    descriptors: Mapping[str, Mapping[str, Any]]
+    path: str | None
+    content: bytes
+
+
+def written(vectors: Mapping[str, BitMap64]) -> StoredVectors:
+    """How to keep these vectors, by data file. Nothing is written."""
+    name = uuid.uuid4()
+    descriptors: dict[str, Mapping[str, Any]] = {}
+    content = bytearray(VERSION)
+    for path, positions in vectors.items():
+        data = struct.pack("<i", MAGIC) + positions.serialize()
+        known = {"sizeInBytes": len(data), "cardinality": len(positions)}
+        if len(data) <= INLINE_BYTES:
+            padded = data + bytes(-len(data) % 4)
+            descriptors[path] = {"storageType": "i", "pathOrInlineDv": _z85(padded), **known}
+            continue
+        place = {"storageType": "u", "pathOrInlineDv": PREFIX + _z85(name.bytes), "offset": len(content)}
+        descriptors[path] = {**place, **known}
+        content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    large = len(content) > len(VERSION)
+    return StoredVectors(descriptors, _file_of(PREFIX, name) if large else None, bytes(content))
+
+
+def file_of(descriptor: Mapping[str, Any]) -> str | None:
+    """The path of the vector's file below the table; None if it is in the log, or elsewhere."""
+    text = descriptor.get("pathOrInlineDv")
+    if descriptor.get("storageType") != "u" or not isinstance(text, str) or len(text) < _UUID_DIGITS:
+        return None
+    prefix, name = text[:-_UUID_DIGITS], text[-_UUID_DIGITS:]
+    return _file_of(prefix, uuid.UUID(bytes=_from_z85(name)))
+
+
+def read(descriptor: Mapping[str, Any], bytes_of: Callable[[str], bytes]) -> BitMap64:
+    """The positions that a vector hides. ``bytes_of`` reads a file below the table.
+
+    Raises `UnknownVector`.
+    """
+    try:
+        if descriptor["storageType"] == "i":
+            data = _from_z85(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
+        else:
+            path = file_of(descriptor)
+            if path is None:
+                raise UnknownVector(f"a deletion vector of storage type {descriptor['storageType']!r}")
+            begin = descriptor.get("offset") or len(VERSION)
+            stored = bytes_of(path)[begin : begin + descriptor["sizeInBytes"] + 8]
+            data = stored[4:-4]
+            if len(data) != descriptor["sizeInBytes"] or struct.unpack(">I", stored[-4:])[0] != zlib.crc32(
+                data
+            ):
+                raise UnknownVector(f"{path} is not whole")
+        if struct.unpack("<i", data[:4])[0] != MAGIC:
+            raise UnknownVector("a deletion vector without its magic number")
+        return BitMap64.deserialize(data[4:])
+    except (KeyError, TypeError, struct.error) as error:
+        raise UnknownVector(f"a deletion vector that cannot be read: {error}") from error
+
+
+def unique_id(descriptor: Mapping[str, Any] | None) -> str:
+    """What distinguishes two vectors of one file in the log; empty without one."""
+    if not descriptor:
+        return ""
+    offset = descriptor.get("offset")
+    place = "" if offset is None else f"@{offset}"
+    return f"{descriptor.get('storageType')}{descriptor.get('pathOrInlineDv')}{place}"
+
+
+def bitmap(positions: Sequence[int]) -> BitMap64:
+    """These positions of a file as a vector."""
+    return BitMap64(positions)
+
+
+def _file_of(prefix: str, name: uuid.UUID) -> str:
+    return "/".join(part for part in (prefix, f"deletion_vector_{name}.bin") if part)
+
+
+def _z85(data: bytes) -> str:
+    return base64.b85encode(data).translate(_TO_Z85).decode()
+
+
+def _from_z85(text: str) -> bytes:
+    try:
+        return base64.b85decode(text.encode().translate(_FROM_Z85))
+    except (ValueError, UnicodeError) as error:
+        raise UnknownVector(f"{text[:40]!r} is not Z85") from error

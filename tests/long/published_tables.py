@@ -1,0 +1,281 @@
+"""Random histories of shards that are published as tables, read by other engines after every step:
+`python -m tests.long.published_tables --count 1000`.
+
+A history draws appends, equal rows, errors and their end, compactions of some or all files, rows
+without hashes, new generations, commits of other tools to the table, lost vectors, and publications
+that are killed at each point or meet another one. What the table has to show is kept here as a
+multiset. It can be stopped at any time, and the same command goes on (`kept`).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.published import publish, unpublish
+from dbt.adapters.mvsink.shard import Antichain, CompactionPlan, ShardClient
+from dbt.adapters.mvsink.shard.directories import uncancelled
+from dbt.adapters.mvsink.shard.maintenance import compact_with_pyarrow
+from dbt.adapters.mvsink.shard.updates import physical_schema
+from tests.long.kept import arguments
+from tests.support.table_readers import READERS
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
+PHYSICAL = physical_schema(SCHEMA)
+DEFECTS = ("wrong",)
+POINTS = ("table to be committed", "table committed")
+BOOM = (None, None, None)
+STEPS = 25  # of a history
+
+
+class Killed(BaseException):
+    """What a killed process does not get past."""
+
+
+def hash_of(row: Sequence) -> int:
+    """A hash of a row as Spark's would be: the same for equal rows."""
+    return hash(("salt", *(tuple(each) if isinstance(each, list) else each for each in row))) & (2**62 - 1)
+
+
+class History:
+    """One shard, its table, and the ``rows`` that both must have."""
+
+    def __init__(self, place: Path, chance: Random):
+        self.chance, self.uri, self.table = chance, str(place / "shard"), place / "shard" / "table"
+        self.handle = ShardClient().open_writer(self.uri, SCHEMA)
+        self.order = [*SCHEMA.names]
+        chance.shuffle(self.order)
+        self.rows: Counter = Counter()
+        self.shown: Counter | None = None  # None: nothing yet; while an error is live, what was before
+        self.failed, self.time = False, 0
+        self.kinds: dict[Callable[[], object], int] = {
+            self.append: 8,
+            self.many: 1,
+            self.without_hashes: 1,
+            self.error: 1,
+            self.healed: 2,
+            self.compact_all: 1,
+            self.compact_some: 1,
+            self.generation: 1,
+            self.foreign_delete: 1,
+            self.foreign_optimize: 1,
+            self.lost_vectors: 1,
+            self.killed: 2,
+            self.met: 1,
+            self.unpublished: 1,
+        }
+
+    def run(self) -> list[str]:
+        """`wrong: ...`, or the steps that were right, in no order."""
+        observed = set()
+        for _ in range(STEPS):
+            [step] = self.chance.choices(list(self.kinds), list(self.kinds.values()))
+            done = step()
+            self.publish()
+            if problem := self.difference():
+                return [f"wrong: after {step.__name__}, {problem}"]
+            observed.add(step.__name__ if done is not False else f"{step.__name__}, nothing to do")
+        self.handle.expire()
+        return sorted(observed)
+
+    def publish(self) -> None:
+        publish(self.handle, self.order, {"id": "the key"}, self._hashes)
+
+    def difference(self) -> str:
+        """What a reader of the table sees that it must not; empty if all are right."""
+        if self.handle.state().readable and not self.failed:
+            self.shown = +self.rows
+        if self.shown is None:
+            return ""
+        places = [SCHEMA.names.index(name) for name in self.order]
+        wanted = Counter({tuple(row[place] for place in places): many for row, many in self.shown.items()})
+        for name, read in READERS.items():
+            rows = read(self.table)
+            if rows != wanted:
+                return f"{name} lacks {wanted - rows} and has {rows - wanted}"
+        return ""
+
+    # what may happen
+
+    def append(self) -> None:
+        self._change(self.chance.randrange(1, 8))
+
+    def many(self) -> None:
+        self._change(300)
+
+    def without_hashes(self) -> None:
+        self._change(self.chance.randrange(1, 5), hashed=False)
+
+    def error(self) -> bool:
+        if not self.failed:
+            self._append([(BOOM, 1, "boom")])
+            self.failed = True
+            return True
+        return False
+
+    def healed(self) -> bool:
+        if self.failed:
+            self._append([(BOOM, -1, "boom")])
+            self.failed = False
+            return True
+        return False
+
+    def compact_all(self) -> bool:
+        state = self.handle.state()
+        if not state.readable or not state.files:
+            return False
+        return compact_with_pyarrow(self.handle, CompactionPlan(uncancelled(state.files), state.since))
+
+    def compact_some(self) -> bool:
+        state = self.handle.state()
+        if not state.readable or len(state.files) < 4:
+            return False
+        some = tuple(self.chance.sample(list(state.files), 2))
+        return compact_with_pyarrow(self.handle, CompactionPlan(some, state.since, False))
+
+    def generation(self) -> bool:
+        if self.chance.random() < 0.5:
+            return False
+        self.rows, self.failed = Counter(), False
+        at = self.time = self.time + 1
+        rows = Counter(self._row() for _ in range(self.chance.randrange(0, 20)))
+        batches = self._staged([(row, many, None) for row, many in rows.items()], at, Antichain.of(0))
+        self.handle.replace(batches, SCHEMA, Antichain.of(at + 1), Antichain.of(at), creation=at)
+        self.rows = rows
+        return True
+
+    def foreign_delete(self) -> bool:
+        if self.shown is None or self.failed:  # which is undone once there is no error any more
+            return False
+        DeltaTable(self.table).delete(f"id < {self.chance.randrange(10)}")
+        return True
+
+    def foreign_optimize(self) -> bool:
+        if self.shown is None or self.failed:  # which is undone once there is no error any more
+            return False
+        DeltaTable(self.table).optimize.compact()
+        return True
+
+    def lost_vectors(self) -> bool:
+        if self.failed:
+            return False
+        lost = [*(self.table / "_vectors").glob("*.bin"), *self.table.glob("copies-*/*.parquet")]
+        for file in lost:
+            file.unlink()
+        return bool(lost)
+
+    def killed(self) -> None:
+        """A publication ends at a point; so does the next one, sometimes."""
+        self.append()
+        for _ in range(self.chance.choice([1, 1, 2])):
+            point = self.chance.choice(POINTS)
+            failpoints.install(lambda reached, point=point: _kill(reached == point))
+            try:
+                self.publish()
+            except Killed:
+                pass
+            finally:
+                failpoints.install(None)
+
+    def met(self) -> None:
+        """Another run publishes a later version while one is about to commit."""
+        self.append()
+
+        def other(reached: str) -> None:
+            failpoints.install(None)
+            self.append()
+            self.publish()
+
+        failpoints.install(other)
+        try:
+            self.publish()
+        finally:
+            failpoints.install(None)
+
+    def unpublished(self) -> None:
+        unpublish(self.handle)
+        if self.failed:
+            self.shown = None
+
+    # how
+
+    def _row(self) -> tuple:
+        few = self.chance.random() < 0.8
+        number = self.chance.randrange(10 if few else 10_000)
+        return number, self.chance.choice(["a", "b", None]), self.chance.choice([(), ("x",), None])
+
+    def _change(self, number: int, *, hashed: bool = True) -> None:
+        delta: Counter = Counter()
+        for _ in range(number):
+            row = self._row()
+            left = self.rows[row] + delta[row]
+            if left > 0 and self.chance.random() < 0.6:
+                delta[row] -= self.chance.randint(1, left)
+            else:
+                delta[row] += self.chance.choice([1, 1, 1, 2, 3, 5])
+        self._append([(row, diff, None) for row, diff in delta.items() if diff], hashed=hashed)
+        self.rows.update(delta)
+        self.rows = +self.rows
+
+    def _append(self, updates: list, *, hashed: bool = True) -> None:
+        state = self.handle.state()
+        at = self.time = self.time + 1
+        upper, since = Antichain.of(at + 1), Antichain.of(max(0, at - self.chance.choice([0, 0, 3])))
+        batches = self._staged(updates, at, state.upper, hashed=hashed)
+        done = self.handle.compare_and_append_batch(batches, state.upper, upper, since=since)
+        if done.maintenance.compact is not None and self.chance.random() < 0.7:
+            compact_with_pyarrow(self.handle, done.maintenance.compact)
+
+    def _staged(self, updates: list, at: int, lower: Antichain, *, hashed: bool = True) -> list:
+        if not updates:
+            return []
+        rows, diffs, errors = zip(*updates)
+        columns = [*zip(*rows), [at] * len(rows), diffs, errors]
+        hashes = [hash_of(row) if hashed else None for row in rows]
+        arrays = [pa.array(each, field.type) for each, field in zip([*columns, hashes], PHYSICAL)]
+        table = pa.table(arrays, schema=PHYSICAL)
+        return [self.handle.adopt(self.handle.write_staged(table), lower, Antichain.of(at + 1))]
+
+    def _hashes(self, layout, directories) -> dict:
+        files = [file for each in directories for file in each.files]
+        rows = {file.path: self.handle.columns_of(file, SCHEMA).to_pylist() for file in files}
+        return {
+            path: np.array([hash_of([*each.values()]) for each in listed], np.int64)
+            for path, listed in rows.items()
+        }
+
+
+def _kill(here: bool) -> None:
+    if here:
+        raise Killed
+
+
+def outcomes(seed: int) -> list[str]:
+    """Of one history."""
+    with tempfile.TemporaryDirectory() as place:
+        return History(Path(place), Random(seed)).run()
+
+
+def main() -> int:
+    kept, _ = arguments("published_tables", 1000)
+    for number in range(kept.count):
+        case = f"history {number}"
+        if case not in kept:
+            kept.add(case, outcomes(1_000_000 * kept.seed + number))
+            if number % 10 == 9:
+                print(f"{len(kept.cases)} of {kept.count}, {len(kept.defects(DEFECTS))} wrong", flush=True)
+    print(kept.summary(DEFECTS))
+    return 1 if kept.defects(DEFECTS) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
