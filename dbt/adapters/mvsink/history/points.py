@@ -46,7 +46,7 @@ class InvalidPoint(DataflowError):
 
 
 class NotAPoint(InvalidPoint):
-    """The text is no point at all, or no run in the log has such an invocation id."""
+    """The text is not a point in time, and no run in the log has such an invocation id."""
 
     def __init__(self, name: str, text: str, runs: Sequence[str] = ()):
         listed = f"; the newest runs in its log: {_listed(runs)}" if runs else ""
@@ -54,7 +54,7 @@ class NotAPoint(InvalidPoint):
 
 
 class AmbiguousRun(InvalidPoint):
-    """Several invocation ids begin with the text. ``runs``: each with its time."""
+    """Several invocation ids begin with the text. ``runs`` are these, each with its time."""
 
     def __init__(self, name: str, text: str, runs: Sequence[str]):
         super().__init__(
@@ -73,7 +73,9 @@ class TooFarBack(InvalidPoint):
 
 
 class EarlierGeneration(InvalidPoint):
-    """A run of an earlier generation. ``begun`` (ms): when the present one was committed."""
+    """A run of an earlier generation. ``begun`` (ms) is when the present generation was
+    committed.
+    """
 
     def __init__(self, name: str, text: str, run: str, generation: int, begun: int):
         super().__init__(
@@ -83,9 +85,9 @@ class EarlierGeneration(InvalidPoint):
 
 
 class OutsideHistory(InvalidPoint):
-    """``time`` (ms) is not in ``[since, upper)``. ``what``: the contents asked for, in words.
+    """``time`` (ms) is not in ``[since, upper)``. ``what`` is the requested contents, in words.
 
-    ``begun`` (ms): when the commit was made that replaced everything before; None if the config
+    ``begun`` (ms) is when the commit was made that replaced everything before; None if the config
     decides how far back the history goes.
     """
 
@@ -129,7 +131,7 @@ class Run:
 
     @property
     def invocation_id(self) -> str:
-        """dbt's; empty for a commit that names none."""
+        """The invocation id from dbt; empty for a commit without one."""
         return self.commits[0].note.invocation_id
 
     @property
@@ -149,7 +151,7 @@ class Run:
 
     @property
     def computed_through(self) -> int:
-        """The run's own time (ms); of a commit that has none, the clock's when it was made."""
+        """The run's own time (ms); for a commit without one, the wall-clock time of the commit."""
         newest = self.commits[-1]
         through = newest.note.computed_through
         return newest.timestamp if through is None else through
@@ -239,7 +241,7 @@ def find_run(text: str, state: ShardState, commits: Sequence[Commit], name: str)
 
 
 def newest_time(state: ShardState) -> int:
-    """The newest readable time (ms). Of a shard that is final, the time of its last update."""
+    """The newest readable time (ms); for a final shard, the time of its last update."""
     upper = state.upper.as_option()
     if upper is not None:
         return upper - 1

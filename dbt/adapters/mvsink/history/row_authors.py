@@ -88,8 +88,9 @@ class Question:
 
 @dataclass(frozen=True)
 class WrittenRow:
-    """Who did it. ``time``: of the update (ms). ``exact``: False for rows that existed when history
-    began, and may be older. ``run``: None if it is older, or if the log no longer has the commit.
+    """Who wrote or removed a row. ``time`` (ms) is that of the update. ``exact`` is False for rows
+    that existed when history began and may be older. ``run`` is None if the row may be older, or if
+    the log no longer has the commit.
     """
 
     time: int
@@ -107,7 +108,7 @@ class Authors:
         self._runs = [run for run in runs_of(commits) if run.current]
 
     def of(self, time: int) -> WrittenRow:
-        """Who wrote what became so at ``time`` (ms)."""
+        """Who made the change at ``time`` (ms)."""
         if time <= self._since and not self._began:
             return WrittenRow(time, False, None)
         for run in reversed(self._runs):
@@ -296,7 +297,7 @@ def _valid(table: pa.Table, state: ShardState, until: int) -> pa.Table:
 
 @dataclass
 class _Life:
-    """One whole row through the readable history. ``key``: a number for its key's values."""
+    """One whole row through the readable history. ``key`` is a number for the values of its key."""
 
     row: Row
     key: int

@@ -49,8 +49,8 @@ class UnknownKey(DataflowError):
 class RowVersions:
     """The versions of a shard's rows at the times from ``since`` to ``until`` (ms).
 
-    ``began``: whether the shard's contents began at ``since``, so that nothing older is missing.
-    ``where``: a condition of the user's over the columns; empty for all rows.
+    ``began`` says whether the shard's contents began at ``since``, so that nothing older is
+    missing. ``where`` is the user's condition over the columns; empty for all rows.
     """
 
     layout: Layout
@@ -61,7 +61,7 @@ class RowVersions:
 
     @classmethod
     def of(cls, layout: Layout, state: ShardState) -> RowVersions:
-        """All that is readable. Raises `NotRefreshed`."""
+        """The versions in all of the readable history. Raises `NotRefreshed`."""
         if not state.readable:
             raise NotRefreshed()
         since = state.since.stored()

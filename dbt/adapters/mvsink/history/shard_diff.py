@@ -139,7 +139,9 @@ class ShardComparison:
 
 @dataclass(frozen=True)
 class RowChange:
-    """A row of the sample. A row on one side only has the other None, and ``copies`` of it."""
+    """A row of the sample. If it is only on one side, the other side is None, and ``copies`` says
+    how many there are.
+    """
 
     a: Mapping[str, object] | None
     b: Mapping[str, object] | None
@@ -150,10 +152,11 @@ class RowChange:
 class Diff:
     """The counts, and a sample of each kind.
 
-    ``rows_a``, ``rows_b``: all rows of the sides. ``only_in_a``, ``only_in_b``: rows without a
-    partner, with their multiplicities; ``changed``: pairs. ``repeated_keys``: keys of such rows
-    that occur more than once on a side. ``values``: per column, in how many pairs it differs.
-    ``errors``: recorded errors that are on one side only.
+    ``rows_a`` and ``rows_b`` count all rows of the sides. ``only_in_a`` and ``only_in_b`` count
+    rows without a partner, with their multiplicities, and ``changed`` counts pairs.
+    ``repeated_keys`` counts keys of such rows that occur more than once on a side. ``values`` says
+    for each column in how many pairs it differs. ``errors`` counts recorded errors that are on one
+    side only.
     """
 
     rows_a: int

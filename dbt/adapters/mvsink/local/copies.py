@@ -1,8 +1,8 @@
 """Files of a shard written again in this process: negated, or compacted.
 
-A negation is a copy of live files with other diffs, at one time (`shard.directories`). Its columns
-are copied as they are, by Arrow, from file to file. Spark makes rows of them, and columns of these
-again, which takes it more than twice as long (docs/performance.md).
+A negation is a copy of live files with other diffs, at one time (`shard.directories`). Arrow copies
+its columns as they are, from file to file. Spark would turn them into rows and back into columns,
+which takes more than twice as long (docs/performance.md).
 
 A compaction of few updates is `shard.compact_with_pyarrow`, where hashes show that it is exact.
 """
@@ -45,9 +45,9 @@ class _Ambiguous(Exception):
 def negate_locally(
     handle: StagingHandle, files: Sequence[DataFile], time: int, threads: int
 ) -> StagedDirectory | None:
-    """Stage the negation at ``time`` (ms) of all updates in ``files``, by so many ``threads``.
-    None, and nothing is left, if that is for Spark to do: there is too much to copy, its files are
-    in an object store, a date depends on the calendar, or a file cannot be read or written here.
+    """Stage the negation at ``time`` (ms) of all updates in ``files``, with ``threads`` threads.
+    None, with nothing left, if Spark has to do it: there is too much to copy, its files are in an
+    object store, a date depends on the calendar, or a file cannot be read or written here.
     """
     if not handle.storage.is_local or sum(file.size for file in files) > limits.NEGATED_BYTES:
         return None
@@ -107,9 +107,10 @@ def negated(updates: pa.Table, time: int) -> pa.Table:
 def compact_locally(
     handle: WriteHandle, plan: CompactionPlan, trusted: Collection[str], columns: Sequence[Column]
 ) -> bool | None:
-    """Compact the files of ``plan``. False: lost race. None, and nothing has happened: left to
-    Spark, which also compacts files of other tools, rows without a hash, and hashes of two rows.
-    ``trusted``: the paths of the files in whole directories of which every row has a hash.
+    """Compact the files of ``plan``. False if another commit came first. None, and nothing has
+    happened, if it is left to Spark, which also compacts files of other tools, rows without a hash,
+    and hashes that two rows share. ``trusted`` are the paths of files in whole directories in which
+    every row has a hash.
     """
     known = plan.files and all(file.path in trusted for file in plan.files)
     if not known or plan.since.is_empty() or not fits_locally(plan.files, columns):

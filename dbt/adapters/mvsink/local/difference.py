@@ -1,9 +1,10 @@
-"""What makes the rows of a query of those of a shard; whether the hashes of a change fit a shard.
+"""The updates that turn a shard's rows into a query's, and whether the hashes of a change fit a
+shard.
 
-Both sides are added up by whole rows, as a correction has Spark do it (`sink.correction`). Besides
-what is too much, this is left to Spark:
+Both sides are added up by whole rows, as Spark does for a correction (`sink.correction`). Besides
+large inputs, this is left to Spark:
 
-- rows of which no record has a hash
+- rows without a hash in any record
 - a type whose equal values Spark writes in one form (floats in nested values)
 - dates that other tools may read in another calendar (`calendars`)
 
@@ -71,8 +72,8 @@ class Stored:
 
 
 def difference(rows: pa.Table, stored: Stored, time: int) -> pa.Table | None:
-    """The updates at ``time`` (ms) that make ``rows``, with their hashes and diffs, of ``stored``.
-    None if a row has no hash anywhere, or other tools would read its dates as others.
+    """The updates at ``time`` (ms) that turn ``stored`` into ``rows``, which have hashes and diffs.
+    None if a row has no hash anywhere, or if other tools would read its dates differently.
     """
     schema = stored.base.schema
     wanted = rows.append_column(TIME, _repeated(time, rows))
@@ -121,9 +122,10 @@ def _repeated(value: int, table: pa.Table) -> pa.Array:
 
 @dataclass(frozen=True)
 class Fit:
-    """``missing``: rows that are to be deleted and are not in the shard. ``unhashed``: rows without
-    a hash, which cannot be looked up. ``ambiguous``: rows whose hash may not stand for them alone,
-    because the shard holds it for more than what is deleted, or in several records of the base.
+    """How updates fit a shard. ``missing`` counts rows to delete that are not in the shard, and
+    ``unhashed`` rows without a hash, which cannot be looked up. ``ambiguous`` counts rows whose
+    hash may also stand for other rows, because the shard holds it for more rows than are deleted,
+    or in several records of the base.
     """
 
     missing: int
@@ -138,8 +140,8 @@ def fit_of(
     read: Callable[[DataFile, pa.Schema], pa.Table],
     cores: int,
 ) -> Fit:
-    """How hashes and diffs of ``updates`` fit the shard of these files, in compacted directories
-    and in others; ``read`` gives columns of one.
+    """How hashes and diffs of ``updates`` fit the shard with these files, ``base`` in compacted
+    directories and ``others``. ``read`` gives columns of a file.
     """
     wanted = updates.column(HASH).combine_chunks()
 

@@ -31,7 +31,7 @@ def holds_float(kind: SparkType) -> bool:
 
 
 def local_row_limit(columns: Sequence[Column]) -> int:
-    """How many rows with these columns are added up here; 0: none are.
+    """How many rows with these columns can be added up here; 0 if none can.
 
     Spark's GROUP BY gives one zero and one NaN, also within nested values, and Arrow does not.
     """
@@ -50,7 +50,9 @@ def fits_locally(files: Sequence[DataFile], columns: Sequence[Column]) -> bool:
 
 @contextmanager
 def left_to_spark(what: str) -> Iterator[None]:
-    """What fails in here is left to Spark, which reports it if it is not this process's failure."""
+    """A context in which failures are left to Spark, which reports those that are not this
+    process's.
+    """
     try:
         yield
     except (pa.ArrowException, ShardError, OverflowError, ValueError) as error:
@@ -64,8 +66,8 @@ class TooMany(OverflowError):
 def found_in(
     files: Sequence[DataFile], find: Callable[[DataFile, int], pa.Table], most: int
 ) -> list[pa.Table]:
-    """What ``find`` gives of each file, up to so many rows. Together these are at most ``most``,
-    and take at most `limits.FOUND_BYTES` of the files. Raises `TooMany`.
+    """The rows that ``find`` gives of each file, at most ``most`` together, which take at most
+    `limits.FOUND_BYTES` of the files. Raises `TooMany`.
     """
     if len(files) > limits.FOUND_FILES:
         raise TooMany(f"{len(files)} files")
@@ -84,8 +86,8 @@ def found_in(
 
 
 def has_key(rows: pa.Table, keys: pa.Table) -> pa.Array:
-    """Which ``rows`` have one of the ``keys``, a row of its columns. Values are equal as in GROUP
-    BY: NULL to NULL, NaN to NaN.
+    """Which ``rows`` have the values of one row of ``keys`` in its columns. Values are equal as in
+    GROUP BY: NULL equals NULL, NaN equals NaN.
     """
     together = [
         pa.chunked_array([*rows.column(name).chunks, *keys.column(name).chunks], keys.column(name).type)
@@ -96,7 +98,7 @@ def has_key(rows: pa.Table, keys: pa.Table) -> pa.Array:
 
 
 def row_numbers(rows: pa.Table) -> pa.Array:
-    """A number for each row, which two have in common if they are equal as in GROUP BY."""
+    """A number for each row; rows that GROUP BY finds equal have the same number."""
     numbers = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
     for column in rows.columns:
         values = comparable(column)

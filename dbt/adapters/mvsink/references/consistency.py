@@ -1,9 +1,9 @@
 """Overlapping runs never mix: models that read what a later run wrote are left to the next run.
 
-Say a run at `T` = 30 starts while a run at `T` = 20 still works, and writes a shard before the run
-at 20 reaches it. As of 20 that shard holds what it held before, and always will. If it reads
-something that the run at 20 wrote, it is *stale* as of 20, and a model that read both would mix two
-times.
+Suppose that a run at `T` = 30 starts while a run at `T` = 20 is still working, and writes a shard
+before the run at 20 reaches it. As of 20 that shard will always hold what it held before. If the
+shard's model reads something that the run at 20 wrote, the shard is *stale* as of 20: a model that
+reads both would mix two times.
 
 The *origins* of a shard as of `T` are the times of the runs that its contents come from: its own
 run, and those of what it reads.
@@ -42,11 +42,11 @@ Log = Callable[[int | None], Sequence[Commit]]  # `Looking.history`
 
 @dataclass(frozen=True)
 class Origins:
-    """Where contents as of a run's time come from: see the module. ``times`` are ms; without any,
-    the contents are consistent with everything.
+    """Where contents as of a run's time come from; see the module. ``times`` are in ms; without
+    any, the contents are consistent with everything.
 
-    ``passed``: the shards that a later run wrote, and its time. ``broken``: one of them is stale,
-    or did not exist yet.
+    ``passed`` has the shards that a later run wrote, with its time. ``broken`` means that one of
+    them is stale, or did not exist yet.
     """
 
     times: frozenset[int] = frozenset()

@@ -1,5 +1,5 @@
-"""dbt's views as parts of the queries that read them: a view has no rows and no history of its own,
-but the relations that it reads have.
+"""dbt's views, inlined into the queries that read them: a view has no rows and no history of its
+own, but the relations that it reads have.
 
 A view is replaced by its text from the catalog. The relations below it are then read like those
 that the query reads itself: as of the run's time, with known changes. A view stays a view, with a
@@ -59,8 +59,9 @@ Name = tuple[str, ...]  # see `words.parts`
 
 @dataclass(frozen=True)
 class Inlined:
-    """A query with the texts of views. ``names``: what these texts read, as they name it.
-    ``refused``: why a view stays one, as a clause, by the last two parts of its name.
+    """A query with the texts of views. ``names`` are the relations that these texts read, as they
+    name them. ``refused`` says, as a clause, why a view stays a view, by the last two parts of its
+    name.
     """
 
     query: str
@@ -93,8 +94,8 @@ def inlined(
 ) -> Inlined:
     """``query`` with the texts of ``views``, which are names of dbt's views as it has them.
 
-    ``below``: whether a name is one of dbt's views, too. ``allowed``: see `uncertain`. Raises
-    `UnreadableText`.
+    ``below`` says whether a name is also one of dbt's views. `uncertain` explains ``allowed``.
+    Raises `UnreadableText`.
     """
     reader = _Reader(engine, below, allowed, _texts.of(invocation_id))
     return reader.inlined(query, views)
@@ -135,7 +136,7 @@ class _Reader:
         return Inlined(whole, tuple(names), refused)
 
     def _inner(self, key: Name, view: _Text) -> Inlined:
-        """The view with those below it, once however many read it."""
+        """The view with the views below it, resolved once however many read it."""
         if key not in self.whole:
             below = [each for each in view.names if self.below(parts(each))]
             self.whole[key] = self.inlined(view.query, below)
@@ -170,7 +171,7 @@ class _Reader:
         return _Text(self._shaped(name, view, text), names)
 
     def _check_session(self, view: Mapping[str, Any]) -> None:
-        """Its names and expressions must mean here what they meant where it was created."""
+        """Checks that its names and expressions mean here what they meant where it was created."""
         created = parts(str(view.get("view_catalog_and_namespace", "")))
         if created != tuple(name.lower() for name in session_of(self.engine).identity[2:]):
             raise _Refused(f"it was created in {'.'.join(created) or 'an unknown schema'}")

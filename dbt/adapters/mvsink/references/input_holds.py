@@ -39,8 +39,8 @@ class Holds:
             self._hold(reference.uri, time)
 
     def move(self, needed: Antichain) -> None:
-        """After the commit: keep only the history from ``needed`` on, with the empty frontier none.
-        Releases shards that are no longer read.
+        """After the commit: keep only the history from ``needed`` on, or none if it is the empty
+        frontier. Releases shards that are no longer read.
         """
         time = needed.as_option()
         wanted = {} if time is None else {each.uri: each for each in self._own()}

@@ -12,7 +12,9 @@ from dbt.adapters.mvsink.shard_sql.published_view import read_marker
 
 @dataclass(frozen=True)
 class ReadPlaces:
-    """The URIs of the ``shards`` that a query reads. ``others``: it reads something else too."""
+    """The URIs of the ``shards`` that a query reads. ``others`` means that it also reads something
+    else.
+    """
 
     shards: tuple[str, ...] = ()
     others: bool = False

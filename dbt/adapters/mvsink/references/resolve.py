@@ -28,7 +28,7 @@ class UnreachableShard(DataflowError):
 
 @dataclass(frozen=True)
 class _Recent:
-    """A catalog as it was a moment ago."""
+    """A catalog whose answers may be a moment old."""
 
     engine: Engine
 
@@ -45,7 +45,7 @@ def find_references(
     sources: Collection[str] = (),
 ) -> References:
     """Those of the relations ``names`` that ``query`` reads and that have times or ``versions``.
-    ``sources``: those that no model of the invocation makes; the catalog is not asked for them
+    ``sources`` are those that no model of the invocation makes; the catalog is not asked about them
     again for each model.
 
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of

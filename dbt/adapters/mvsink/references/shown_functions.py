@@ -1,9 +1,8 @@
-"""What Spark says of the user's own functions: a function that is redefined changes the definition
-of the models that name it, as far as Spark shows that.
+"""What Spark says about the user's own functions. Redefining a function changes the definition of
+the models that name it, as far as Spark shows the change.
 
-Spark shows the text of an SQL function and the class of a Java function. It shows nothing of the
-code behind a temporary function of Python, of the jar that a class comes from, or of what an SQL
-function calls.
+Spark shows the text of an SQL function and the class of a Java function. It shows neither the code
+of a temporary Python function, nor the jar that a class comes from, nor what an SQL function calls.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `layout` says what the live files of a state are and how each may be read; `current_view` and
 `as_of` are the queries that show a shard's contents now and at a time; `stager` has the engine
 write files; `append` commits them; `rewrite` compacts; `properties` and `published_view` read what
-a shard and its view say of themselves.
+a shard and its view say about themselves.
 
 Invariants:
 

@@ -1,5 +1,5 @@
-"""What a run does to a shard, as values, and its commit: the staged batch of a description goes in
-with one compare-and-append.
+"""What a run does to a shard, as values, and its commit: one compare-and-append of the staged batch
+of a description.
 
 - Shard upper before the description's lower: raise it with an empty append, then continue. This is
   the one place that brings a new shard up to its as-of, so read-only has one place to guard.
@@ -41,7 +41,8 @@ class Append:
     def raise_upper(
         self, upper: Antichain, as_of: Antichain, note: CommitNote, creation: int | None = None
     ) -> bool:
-        """Move upper and since from ``upper`` to ``as_of``, no data; records the ``creation`` (ms).
+        """Move `upper` and `since` from ``upper`` to ``as_of``, without data, and record the
+        ``creation`` (ms).
 
         False if another writer moved the upper first.
         """
@@ -64,9 +65,10 @@ class Append:
         progress: Progress | None = None,
         negation: Batch | None = None,
     ) -> AppendResult | None:
-        """Commit ``batch``, if any, the ``negation`` of all before it, if any, and the upper.
+        """Commit ``batch`` and the ``negation`` of everything before it, if there are any, and the
+        upper.
 
-        A lost race: None, and both are deleted.
+        If another commit came first, deletes both and returns None.
         """
         batches = [staged for staged in (batch, negation) if staged is not None]
         try:
@@ -148,7 +150,8 @@ class Counts:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of any run. It wrote ``[lower, upper)``; both are the shard's upper if nothing.
+    """The outcome of any run. It wrote ``[lower, upper)``; both are the shard's upper if it wrote
+    nothing.
 
     ``time`` is the write time in ms, or the run's if nothing was written. ``drift`` is how many
     rows a fold dropped that no append can have written, ``mismatches`` how many appends lost a

@@ -1,14 +1,14 @@
 """A shard's past, as SQL: the collection at a time, and the updates between two times.
 
 Reads are exact within the shard's readable history ``[since, upper)``: `check_readable` and
-`check_changes` refuse the rest. What file statistics rule out is not named in the SQL, so it is not
-opened: a read costs what it can concern.
+`check_changes` refuse the rest. Files that statistics rule out are not named in the SQL, so they
+are not opened: a read costs only what can matter to it.
 
-- A file whose times are all later than the one asked for holds nothing of that collection.
-- The base has one time only, so it is in the collection whole, and passes through unshuffled, or
-  not at all; no other directory takes its place, because corrections looked for repeated hashes in
-  the base of their day only.
-- What may hold both earlier and later times is filtered by `_mv_time`.
+- A file whose times are all later than the requested one holds nothing of that collection.
+- The base has only one time, so it is in the collection as a whole, and passes through unshuffled,
+  or not at all. No other directory takes its place, because each correction looked for repeated
+  hashes only in the base of its time.
+- Files that may hold both earlier and later times are filtered by `_mv_time`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def collection_as_of(shard: Layout, time: int) -> str:
 
 
 def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], condition: str) -> str:
-    """``columns`` of those rows as of ``time`` (ms) that fulfil ``condition``, duplicates repeated.
+    """``columns`` of the rows as of ``time`` (ms) that satisfy ``condition``, duplicates repeated.
 
     They are added up, so they must be few; then each file is named once and read once. Live errors
     do not fail it.
@@ -183,7 +183,7 @@ def _items(columns: Sequence[Column]) -> str:
 
 
 class Signs(NamedTuple):
-    """Of the updates at one time: are there rows inserted, are there rows deleted?"""
+    """Whether the updates at one time insert rows, and whether they delete rows."""
 
     inserts: bool
     deletes: bool
@@ -299,8 +299,8 @@ def _restricted(
     needed: Callable[[DataFile], bool],
     kept: Callable[[Directory], bool] = lambda directory: True,
 ) -> Layout:
-    """``shard`` with those files and directories only that have a file that is ``needed``, and of
-    directories those that are ``kept``.
+    """``shard`` with only those files and directories that have a ``needed`` file, and only those
+    directories that are ``kept``.
     """
 
     def chosen(directories: Sequence[Directory]) -> tuple[Directory, ...]:
@@ -339,14 +339,14 @@ def change_data(columns: Sequence[str], key: Sequence[str], updates: str) -> str
     """``updates`` (a query for net updates: ``columns``, `_mv_time`, `_mv_diff`) in the shape of
     Delta's change data feed: ``columns, _change_type, _mv_time, _commit_timestamp``.
 
-    The type is `update_preimage` and `update_postimage` of the only row with that key that left at
-    that time, and the only one that came; `delete` and `insert` of any other. Whether a key is
-    unique is decided among the changes of one time. Rows without a key, and rows whose key left or
+    If exactly one row with a key left and exactly one came at a time, the types are
+    `update_preimage` and `update_postimage`; otherwise they are `delete` and `insert`. A key counts
+    as unique if it is among the changes of one time. Rows without a key, and rows whose key left or
     came several times, are never paired.
 
     ``key`` are the columns to pair rows by, none for inserts and deletes alone; NULL keys pair with
-    NULL keys. A row that came or left n times is n rows, as in Delta: the number of copies is that
-    of a diff, so it is not large where the shard's view can be read.
+    NULL keys. A row that came or left n times is n rows, as in Delta. The number of copies is a
+    diff, so it is not large where the shard's view can be read.
     """
     items = sql.columns(columns)
     kinds = f"case when {DIFF} > 0 then 'insert' else 'delete' end"

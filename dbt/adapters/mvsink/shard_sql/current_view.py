@@ -2,11 +2,11 @@
 
 A compacted shard reads as a plain Parquet scan. A small one is added up by whole rows, in one scan:
 for every scan that a text names, Spark lists files and runs a job to learn their columns, whenever
-the view is created or read. A larger one with recent batches is still one scan of the
-base, thinned by a broadcast join with the recent part's net retractions, plus the recent part's net
-additions. Where some row has no hash to go by, base rows that share a hash with the rest are
-consolidated with it by whole rows; the others still pass straight through. A shard that holds
-errors, or has lost files, fails its readers with the smallest message (`_Guarded`).
+the view is created or read. A larger one with recent batches is still one scan of the base, thinned
+by a broadcast join with the recent part's net retractions, plus the recent part's net additions.
+Where some rows have no hash, base rows that share a hash with the rest are consolidated with it by
+whole rows; the others still pass straight through. A shard that holds errors, or has lost files,
+fails its readers with the smallest message (`_Guarded`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def view_query(
     """The SELECT of the view over ``layout``.
 
     ``refreshed`` is False for a shard that no run has written: it never reads as an empty
-    collection. ``first_refresh`` says when one will, if there is a schedule. ``whole`` is for a
-    text that is kept: readers also fail if a directory no longer holds exactly its files. The text
-    names directories, so otherwise a file that is gone would just be missing from the result.
+    collection. ``first_refresh`` says when a run will write it, if there is a schedule. ``whole``
+    is for a text that is stored: readers then also fail if a directory no longer holds exactly its
+    files. The text names directories, so otherwise a file that is gone would just be missing from
+    the result.
     """
     if not refreshed:
         # Rows that are never given out, of NULLs that the optimizer cannot tell, and more than any
@@ -107,8 +108,8 @@ def plain_rows(layout: Layout) -> str:
 
 
 def _is_small(layout: Layout) -> bool:
-    """Whether all is added up at once. GROUP BY turns -0.0 into 0.0, so floats are left as they
-    are, where a row did not change.
+    """Whether everything is added up at once. GROUP BY turns -0.0 into 0.0, so shards with floats
+    are excluded: rows that did not change must keep their floats.
     """
     rows = [file.rows for file in layout.files]
     known = sum(count for count in rows if count is not None)
@@ -118,8 +119,8 @@ def _is_small(layout: Layout) -> bool:
 
 @dataclass(frozen=True)
 class Apart:
-    """A collection as two queries of updates that are rows: columns and `_mv_diff`. The ``base`` is
-    large, and only adds; ``rest`` is all others.
+    """A collection as two queries of rows with columns and `_mv_diff`: the large ``base``, which
+    only adds, and the ``rest``.
     """
 
     base: str
@@ -170,7 +171,7 @@ def _retracted(layout: Layout) -> str:
 
 
 def _consolidated(recent: Sequence[Directory]) -> bool:
-    """Is the recent part one consolidated batch? Then nothing needs adding up."""
+    """Whether the recent part is one consolidated batch, so that nothing needs adding up."""
     return len(recent) == 1 and recent[0].consolidated
 
 

@@ -113,7 +113,8 @@ class Layout:
         return not self.directories and not self.loose
 
     def with_past(self, time: int = -1) -> Layout:
-        """With what negations after ``time`` (ms) cancel: updates up to that time need no others.
+        """The layout with what negations after ``time`` (ms) cancel: updates up to that time need
+        no more than this.
 
         Its base is the one that corrections before the first of these negations were compared with.
         """
@@ -137,8 +138,9 @@ class Layout:
 
     @property
     def live_rows(self) -> int:
-        """About how many rows it holds. Batches that also delete are taken to leave as many as
-        there were, if they have no more updates than the others; else all updates are counted.
+        """About how many rows it holds. Batches that also delete are assumed to leave the number of
+        rows as it was, if they have no more updates than the others; otherwise all updates are
+        counted.
         """
         adding = sum(each.rows for each in self.directories if (each.min_diff or 0) > 0)
         return adding if 2 * adding >= self.rows else self.rows
@@ -318,7 +320,8 @@ def _loose_columns(root: str, file: DataFile, columns_of: FileColumns) -> tuple[
 
 
 def broadcast(alias: str, files: Iterable[DataFile]) -> str:
-    """The hint to broadcast ``alias``, narrow rows of ``files``; empty unless statistics show few.
+    """The hint to broadcast ``alias``, narrow rows of ``files``; empty unless statistics show that
+    there are few.
 
     Without the hint Spark decides by statistics of all columns, and does not broadcast rows that
     are small enough.

@@ -2,8 +2,8 @@
 watched input, creation, how old its contents may be, its holds in other shards, and whether it is
 paused.
 
-A model that is paused (`mvsink hold`) is left alone by every run until it is released; both commits
-say who and why. That has nothing to do with holds, which keep a shard's history.
+Every run leaves a paused model (`mvsink hold`) alone until it is released; the commits of both say
+who did it and why. That has nothing to do with holds, which keep a shard's history.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def owner_from(kept: Any) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Watched:
-    """The shard that is a task's input, no URI if it is a table; ``deletes``: times at which it
-    only lost rows are changes too.
+    """The shard that is a task's input, without a URI if the input is a table. With ``deletes``,
+    times at which it only lost rows are changes too.
     """
 
     uri: str
@@ -138,7 +138,7 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Freshness:
-    """The ages (ms) after which contents are a warning, and an error. None: never.
+    """The ages (ms) after which contents are a warning, and an error. None means never.
 
     >>> hours = Freshness(warn_after=10, error_after=60)
     >>> [hours.verdict(age).value for age in (10, 11, 61)]
@@ -153,7 +153,7 @@ class Freshness:
         return self != Freshness()
 
     def verdict(self, age: int) -> Verdict:
-        """What contents are that were computed ``age`` ms ago."""
+        """The verdict on contents that were computed ``age`` ms ago."""
         if self.error_after is not None and age > self.error_after:
             return Verdict.ERROR
         return Verdict.WARN if self.warn_after is not None and age > self.warn_after else Verdict.PASS

@@ -56,7 +56,8 @@ class UnreadableView(DataflowError):
 @dataclass(frozen=True)
 class Marker:
     """What a published view shows: the shard, the log version, and a fingerprint of the files.
-    ``form``: a digest of the text's form, which was read once; empty in an earlier release's view.
+    ``form`` is a digest of the text's form, which was read once; empty in an earlier release's
+    view.
     """
 
     uri: str
@@ -66,7 +67,7 @@ class Marker:
     form: str = ""
 
     def properties(self) -> dict[str, str]:
-        """Its properties: what stays the same when only the view's text is replaced."""
+        """Its properties, which stay the same when only the view's text is replaced."""
         return {URI: self.uri, SHARD_ID: self.shard_id}
 
     def within(self, query: str) -> str:
@@ -82,8 +83,9 @@ class Marker:
 
 @dataclass(frozen=True)
 class PublishedView:
-    """Our marker, and what others put on the view. ``marked``: the marker is in the view's text.
-    ``versioned``: its version and files are in the properties too, by an earlier release.
+    """Our marker, and what others put on the view. ``marked`` means that the marker is in the
+    view's text; ``versioned`` that its version and files are in the properties too, written by an
+    earlier release.
     """
 
     uri: str
@@ -111,8 +113,9 @@ class _Described:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the catalog shows of a relation. ``properties``: as `view_properties`. ``description``:
-    by DESCRIBE AS JSON; None where Spark does not have that, or not for this relation.
+    """What the catalog shows of a relation. ``properties`` are as in `view_properties`.
+    ``description`` is that of DESCRIBE AS JSON, None where Spark does not have that, or not for
+    this relation.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -185,9 +188,10 @@ def read_marker(text: str) -> Marker | None:
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
-    """The one in the text, with the property's URI, which people change if they move a shard.
+    """The marker in the text, but with the property's URI, which people change when they move a
+    shard.
 
-    A view of an earlier release has properties alone. That release could write a redacted URI into
+    A view of an earlier release has only properties. That release could write a redacted URI into
     the metastore for good.
     """
     if in_text is not None:

@@ -1,15 +1,15 @@
-"""Rewriting a shard's contents, in Spark: folding foreign files in, compaction, new columns; and
-when a run does that (`Upkeep`): before its append, or as maintenance after it.
+"""Rewrites a shard's contents, in Spark: folding foreign files in, compaction, new columns. A run
+does this before its append, or as maintenance after it (`Upkeep`).
 
 The collection at every readable time is the same before and after (NULL in columns that were
 added), no upper and no since moves, and a lost race costs only the work. The first two are
 maintenance: their commits are marked as not changing data.
 
-Compactions keep the order of the base (`stored_order`). A query's rows mostly come sorted by one of
-their columns: that of its largest input's files, or the key of its last join. Then the statistics
-of row groups say which of them a condition on that column can match, and few are read. Rows that a
-compaction writes again come as Spark shuffled them. They are up to a tenth of the base each time,
-so without sorting little of the order would be left after some compactions.
+Compactions keep the order of the base (`stored_order`). A query's rows mostly come sorted by one
+column: the one by which its largest input's files are sorted, or the key of its last join. Then the
+statistics of row groups show which of them a condition on that column can match, and few are read.
+The rows that a compaction writes again come in the order of Spark's shuffle. They are up to a tenth
+of the base each time, so without sorting little of the order would be left after some compactions.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def fold_foreign_files(
 
 
 def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: Layout) -> bool:
-    """Rewrite the plan's files at ``plan.since``, as base or recent directory. False: lost race.
+    """Rewrite the plan's files at ``plan.since``, as base or recent directory. False if another
+    commit came first.
 
     At most two more directories hold what has no place there: errors and rows without a hash
     (negative counts too, beside a base), and later updates with their times.
@@ -261,10 +262,10 @@ def _stage(
 
 @dataclass
 class Upkeep:
-    """Of the run ``invocation_id`` on one shard.
+    """What the run ``invocation_id`` rewrites in one shard.
 
-    ``drift``: rows that no append can have written, dropped so far; the commits that dropped them
-    say so too.
+    ``drift`` counts the rows dropped so far that no append can have written; the commits that
+    dropped them record this too.
     """
 
     engine: Engine
@@ -307,7 +308,9 @@ class Upkeep:
         return done
 
     def maintain(self, maintenance: Maintenance) -> None:
-        """Perform what an append left to do. It never fails a run: the next finds the same work."""
+        """Perform what an append left to do. It never fails a run: the next run finds the same
+        work.
+        """
         try:
             with self.watch("maintain"):
                 perform_maintenance(self.handle, maintenance, self._compact)
@@ -329,8 +332,8 @@ MIN_RISING = 0.99  # of neighbouring rows; where files were written one behind t
 
 
 def stored_order(handle: WriteHandle, shard: Layout) -> Column | None:
-    """The column by which the rows of the base rise; of several, that with the most values. None if
-    there is none.
+    """The column whose values rise through the base; of several, the one with the most values. None
+    if there is none.
     """
     candidates = tuple(column for column in shard.columns if column.type.name in ORDERED)
     if shard.base is None or not candidates:

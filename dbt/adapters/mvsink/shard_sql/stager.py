@@ -6,10 +6,10 @@ Spark takes some properties of a file's types from its session, and no option of
 overrides them. The settings `EXACT` therefore hold while we stage (`pinned`), whatever a profile or
 a hook has set, and are restored afterwards: the user's own tables are written as the user says.
 
-The engine and this process may not mean the same place by a shard root: a path may be decoded or
+A shard root may mean different places for the engine and for this process: a path may be decoded or
 substituted differently by the two, a server may run on another machine, executors may write to
-disks of their own. Then rows would be committed that no reader finds, or only some of them. So,
-before the first run of a session on a root, all executors write one small file each there, and this
+disks of their own. Then rows would be committed that readers do not find, or find only in part. So
+before the first run of a session on a root, each executor writes one small file there, and this
 process reads them back (`check_same_place`, the canary).
 """
 
@@ -71,8 +71,8 @@ class Stager:
     def adopt(
         self, staged: StagedDirectory, description: BatchDescription, schema: pa.Schema | None = None
     ) -> Batch | None:
-        """The staged files as the batch of ``description``; if empty, None and they are deleted.
-        ``schema``: see `StagingHandle.adopt`.
+        """The staged files as the batch of ``description``; None if they are empty, and then they
+        are deleted. `StagingHandle.adopt` explains ``schema``.
         """
         batch = self.handle.adopt(staged, description.lower, description.upper, schema)
         if batch.rows == 0:

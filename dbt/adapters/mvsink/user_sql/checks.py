@@ -1,8 +1,9 @@
-"""What a query's tokens tell before it runs: whether its result follows from its text and its
+"""What a query's tokens show before it runs: whether its result follows from its text and its
 inputs alone, and where it ends.
 
-By tokens and not by parsing, because Spark accepts more than any other parser does. Text in quotes
-and comments is not syntax. Only the names of a query's columns, a mere guess, come from a parser.
+Tokens are used instead of a parser, because Spark accepts more than any other parser does. Text in
+quotes and comments is not syntax. Only the names of a query's columns, which are a mere guess, come
+from a parser.
 
 >>> uncertain("select upper(a), rand() from t")
 'rand() differs from run to run, or from session to session'
@@ -43,10 +44,10 @@ _LINE_BREAK = re.compile(r"[\n\r]|\\(?:[nr0-7]|u\w|U\w)")
 def uncertain(query: str, allowed: Collection[str] = ()) -> str:
     """Why the result may differ though the inputs are the same, as a clause; empty if it cannot.
 
-    ``allowed``: functions that depend on their arguments only, though they are not Spark's own. In
-    doubt it may: a function that is not known to be one of Spark's own may read the clock, a file
-    or a service. Ties, and the order in which floats are added, do not count: any result that the
-    query can have is right.
+    ``allowed`` are functions that depend on their arguments only, though they are not Spark's own.
+    In case of doubt the result may differ: a function that is not known to be Spark's own may read
+    the clock, a file or a service. Ties, and the order in which floats are added, do not count: any
+    result that the query can have is right.
     """
     if "${" in query:
         return "Spark replaces ${...} with a value of the session"
@@ -59,7 +60,7 @@ def uncertain(query: str, allowed: Collection[str] = ()) -> str:
 
 
 def moving_literal(word: Word, before: str) -> str:
-    """Why the literal behind the word ``before`` differs from run to run; empty if it does not."""
+    """Why the literal after the word ``before`` differs from run to run; empty if it does not."""
     moves = word.literal and before in _TYPED and word.text.strip().lower() in _MOVING
     return f"{before.lower()} '{word.text}' differs from run to run" if moves else ""
 
@@ -140,8 +141,8 @@ def reads(query: str, schema: str, identifier: str) -> bool:
 
 
 def without_end(query: str) -> str:
-    """The query without a closing semicolon or a comment that goes on behind it, so that it can be
-    put in parentheses.
+    """The query without a closing semicolon, and without a last comment that would swallow what
+    follows, so that it can be put in parentheses.
     """
     stream = [*tokens(query)]
     end = len(query)

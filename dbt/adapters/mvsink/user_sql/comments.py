@@ -1,9 +1,9 @@
 r"""Where comments and quotes are in Spark SQL, by the rules of Spark's own lexer.
 
-No other reader of SQL has these rules: a `--` comment that ends in a backslash goes on in the next
-line, comments in `/* */` nest, `/*+` begins a hint and no comment, `r'\'` ends at its second quote,
-`$$ it's $$` is a text, and a no-break space is a blank. So every reader of a text, sqlglot
-included, reads it `blanked`: what is there stays in its place.
+No other reader of SQL has these rules: a `--` comment that ends in a backslash continues on the
+next line, comments in `/* */` nest, `/*+` begins a hint and not a comment, `r'\'` ends at its
+second quote, `$$ it's $$` is a text, and a no-break space is a blank. So every reader of a text,
+sqlglot included, reads it `blanked`, in which every other character keeps its position.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _pieces(sql: str) -> Iterator[tuple[str | None, str]]:
 
 
 def goes_on(sql: str) -> bool:
-    """Whether the last comment of ``sql`` would go on in a line behind it."""
+    """Whether the last comment of ``sql`` would continue on a line after it."""
     return sql.endswith("\\") and blanked(f"{sql}\n)")[-1] != ")"
 
 

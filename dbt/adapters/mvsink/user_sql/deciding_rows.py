@@ -7,9 +7,9 @@ removed, then the bad rows are those that the query gives
   `not_null`, `accepted_values` and `relationships`;
 - over the rows whose key an added row has, if it judges rows by key: dbt's `unique`.
 
-Both return the same rows, equally often. In doubt, the answer is the reason why all rows are
-needed: an aggregate, a window, a subquery, a join, a function that is not one of Spark's own that
-judge one row.
+Both return the same rows, equally often. In case of doubt, the answer is the reason why all rows
+are needed: an aggregate, a window, a subquery, a join, or a function that is not one of Spark's own
+functions of a single row.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ BEFORE_PARENTHESES = keywords(
 
 @dataclass(frozen=True)
 class DecidingRows:
-    """The added rows; with a ``key``, an expression of the relation's columns, all rows that share
-    it with one of them. ``parent``: another relation that must be as it was.
+    """The added rows; with a ``key`` (an expression over the relation's columns), all rows that
+    share it with one of them. ``parent`` is another relation that must be as it was.
     """
 
     key: str = ""

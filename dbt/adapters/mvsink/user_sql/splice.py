@@ -1,4 +1,4 @@
-"""Replacing relations in the user's SQL at token positions; all else stays as it was written.
+"""Replaces relations in the user's SQL at token positions; everything else stays as it was written.
 
 A name is a relation where SQL reads or writes one: after FROM, JOIN, USING, INTO, UPDATE, TABLE,
 and after a comma in a FROM clause. A replaced relation keeps its name as an alias, so references to
@@ -263,7 +263,9 @@ def replace_relations(
 
 
 def shares_its_name(sql: str, name: str) -> bool:
-    """Whether something else in ``sql`` that has columns is called as the relation's last part."""
+    """Whether something else in ``sql`` that has columns has the last part of the relation's name
+    as its name.
+    """
     stream, wanted = words(sql), parts(name)
     every = [each for each in _Walk(stream).run(False) if each.relation]
     if any(each.parts[-1] == wanted[-1] and each.parts != wanted for each in every):
@@ -279,8 +281,8 @@ def shares_its_name(sql: str, name: str) -> bool:
 
 
 def _alias(sql: str, name: str) -> str:
-    """A name for the query in place of the relation, by which its columns are qualified: its own,
-    unless something else has it, too. Raises `AmbiguousName`.
+    """A name for the query that replaces the relation, by which its columns are qualified: the
+    relation's own, unless something else has it too. Raises `AmbiguousName`.
     """
     last = last_part(name)
     if not qualifiers(sql, {name: last}) or not shares_its_name(sql, name):

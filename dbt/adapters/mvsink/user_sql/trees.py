@@ -4,10 +4,10 @@
 
 has the trees of `a + 1 as n`, `max(b) over (partition by c) as m`, `c`, `a > 0` and `b < 3`.
 
-Where a part begins and ends is what `text` says. Spark decides whether that is right, by the
-explicit text (`explicit`). Checked here is what the explicit text takes over as it was written, so
-that Spark could not notice it: that each part is one expression and no more, that what is behind
-ORDER BY is no LIMIT, where subqueries and stars are, and what windows have.
+`reader` says where a part begins and ends, and Spark decides whether that is right, by the explicit
+text (`explicit`). That text copies some things as they were written, so Spark could not notice
+mistakes in them. They are checked here: that each part is exactly one expression, that no LIMIT
+hides after ORDER BY, where subqueries and stars are, and what windows have.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Trees:
             self._block(query.body)
 
     def _check_order(self, query: Query) -> None:
-        """What is behind the body, without the parentheses around that."""
+        """Checks what comes after the body, without the parentheses around it."""
         behind = blanked(self.text)[query.body.end : query.end].lstrip(") \t\r\n")
         clauses = self._parsed(f"select 1 {behind}").args.items()
         limits = () if query.limited is None else ("limit", "offset")

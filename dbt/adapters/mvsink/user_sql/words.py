@@ -37,7 +37,9 @@ _NO_ALIAS = ENDS_FROM | keywords(
 
 
 class _Tokenizer(Spark.Tokenizer):
-    """Spark's, but SHOW and other commands are words; there, all that follows one is one token."""
+    """Spark's tokenizer, except that SHOW and other commands are words; there, everything after one
+    is a single token.
+    """
 
     COMMANDS: ClassVar = set()
 
@@ -110,8 +112,8 @@ def _separate(shown: str, start: int) -> Iterator[Word]:
 
 
 def identity(sql: str) -> tuple[str, ...]:
-    """Equal only for texts that mean the same: case counts for all that is in quotes, and so do the
-    quotes.
+    """A form that is equal only for texts with the same meaning: in quoted words, case and the
+    quotes count.
     """
     return tuple(word.upper or sql[word.start : word.end] for word in words(sql))
 
