@@ -1,7 +1,7 @@
 """Days that calendars count differently.
 
-Spark reads dates and times of files that it did not write itself by a setting of the session
-(`spark.sql.parquet.datetimeRebaseModeInRead`), which may take them for those of the Julian
+In files that it did not write itself, Spark reads dates and times by a setting of the session
+(`spark.sql.parquet.datetimeRebaseModeInRead`), which may treat them as dates of the Julian
 calendar. From 1900 on both calendars, and the zones' offsets in both, agree.
 """
 

@@ -54,12 +54,12 @@ def register_methods(names: Iterable[str]) -> None:
 
 @dataclass
 class MvsinkCredentials(SparkCredentials):
-    """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are the `deltalake`
-    package's, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and ``headers``
-    are for the method connect.
+    """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are those of the
+    `deltalake` package, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and
+    ``headers`` are for the method connect.
 
     Values of ``storage_options``, credentials in ``shard_root`` and secrets among Spark's settings
-    are never shown: see `masking`.
+    are never shown (see `masking`).
     """
 
     method: str = SESSION  # type: ignore[assignment]  # dbt-spark's enum cannot have more members
@@ -134,7 +134,9 @@ class MvsinkCredentials(SparkCredentials):
 
     @contextmanager
     def _stand_in_host(self) -> Iterator[None]:
-        """A session has no host, methods of ours have other keys, and dbt-spark insists on one."""
+        """Fill in a host: a session has none, and our own methods have other keys, but dbt-spark
+        insists on one.
+        """
         missing = self.host is None and (self.method == SESSION or self.method not in OF_DBT_SPARK)
         if missing:
             self.host = str(self.method)
@@ -187,7 +189,7 @@ class MvsinkCredentials(SparkCredentials):
 
     @property
     def longest_view(self) -> int | None:
-        """The longest text of a view (characters) that the metastore keeps; None: not known."""
+        """The longest text of a view (characters) that the metastore keeps; None if unknown."""
         shared = any(key in self.server_side_parameters for key in SHARED_METASTORE)
         return DERBY_TEXT if self.method == SESSION and not shared else None
 
@@ -263,7 +265,7 @@ def check_connect() -> str:
 
 
 def _place_problem(shard_root: str) -> str:
-    """What a usable ``shard_root`` would be; empty if this one is usable."""
+    """What a usable ``shard_root`` must be; empty if this one is usable."""
     if shard_root.startswith("~") and os.path.expanduser(shard_root) == shard_root:
         return f"a path; there is no user {shard_root.split('/', 1)[0][1:]!r} on this machine"
     if shard_root.lower().startswith("file:") and not _FILE_URI.match(shard_root):
@@ -311,7 +313,9 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    """The checks of the keys of method connect: key, whether its value is valid, what is."""
+    """The checks of the keys of the method connect: the key, whether its value is valid, and what
+    would be.
+    """
     remote, headers = values.get("remote"), values.get("headers")
     if values.get("method", SESSION) != CONNECT:
         for key, value in (("remote", remote), ("headers", headers)):
@@ -331,8 +335,8 @@ def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]
 
 
 def _thrift_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    """The same for the Thrift servers of dbt-spark, which sends `None` for what is missing, and a
-    statement again whose answer is lost.
+    """The same for the Thrift servers of dbt-spark, which sends `None` for a missing value, and
+    sends a statement again if its answer is lost.
     """
     method = values.get("method", SESSION)
     if method == SparkConnectionMethod.HTTP:
@@ -344,7 +348,7 @@ def _thrift_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]
 
 
 def connect_secrets(remote: str | None, token: str | None, headers: Mapping[str, str] | None) -> list[str]:
-    """What is never shown of a profile for Spark Connect."""
+    """The parts of a profile for Spark Connect that are never shown."""
     parameters = dict(part.partition("=")[::2] for part in (remote or "").partition("/;")[2].split(";"))
     shown = {name for name in _RESERVED if name != "token"} | {""}
     values = [value for name, value in parameters.items() if name not in shown]

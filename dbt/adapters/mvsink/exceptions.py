@@ -107,7 +107,7 @@ class ReadsItself(MvsinkError):
 
 
 class ReadOtherwise(MvsinkError):
-    """A query that Spark reads otherwise once its relations are replaced by what a run reads."""
+    """A query that Spark reads differently once its relations are replaced by what a run reads."""
 
     def __init__(self, model: str, names: list[str], problem: str):
         super().__init__(

@@ -1,4 +1,4 @@
-"""The sizes that decide how a run computes, each with its unit and where the figure is from.
+"""The sizes that decide how a run computes, each with its unit and the source of the figure.
 
 Tests move them by ``monkeypatch.setattr(limits, ...)``, so they are read as ``limits.NAME``.
 """

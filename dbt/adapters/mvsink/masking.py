@@ -71,7 +71,7 @@ def spellings(secret: str) -> set[str]:
 
 
 def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
-    """User and password of ``uri``, and the values of ``options`` whose keys name a secret."""
+    """The user and password in ``uri``, and the values of ``options`` whose keys name a secret."""
     secrets = [
         part for match in _CREDENTIALS.finditer(uri or "") for part in (match[2], match[2].partition(":")[2])
     ]
@@ -123,7 +123,7 @@ def _literal(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Scrubber:
-    """`masked` behind dbt's own scrubber, which knows the environment's secrets."""
+    """Applies `masked` after dbt's own scrubber, which knows the environment's secrets."""
 
     before: Callable[[str], str] | None
 

@@ -1,4 +1,6 @@
-"""What the models of one dbt invocation share in this process; kept for the newest few."""
+"""What the models of one dbt invocation share in this process; kept for the newest few
+invocations.
+"""
 
 from __future__ import annotations
 

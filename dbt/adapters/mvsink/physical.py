@@ -1,7 +1,8 @@
-"""What every package must spell alike: a shard's physical columns, and the bounds of its times.
+"""What every package must spell in the same way: a shard's physical columns, and the bounds of its
+times.
 
-A neutral module, because the engine's SQL helpers and durations, which may import no package of
-ours, need these as much as the shard does.
+This is a neutral module, because the engine's SQL helpers and `durations`, which may import no
+package of ours, need these names just as the shard does.
 """
 
 from __future__ import annotations

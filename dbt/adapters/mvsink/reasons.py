@@ -1,7 +1,7 @@
 """Why a run evaluates its query instead of computing from the changes of its inputs.
 
-A reason is a value, `Why`, with the words that people read beside it. The log keeps both, and later
-runs decide by the value alone, so that a sentence can be changed:
+A reason is a value, `Why`, with a text for people. The log keeps both, and later runs decide by the
+value alone, so that the text can be changed:
 
     >>> EvaluateFully(Why.MUCH_CHANGED, "shop.orders", "31%").text
     'shop.orders changed by 31%'
@@ -16,9 +16,9 @@ from dbt.adapters.mvsink import limits
 
 
 class How(enum.Flag):
-    """What a reason means for the run. ``EXPECTED``: also `incremental: always` lets the query be
-    evaluated, because the next run can be incremental again. ``USUAL``: so it is on most runs of
-    the model, and dbt's line does not show it.
+    """What a reason means for the run. With ``EXPECTED``, even `incremental: always` lets the query
+    be evaluated, because the next run can be incremental again. ``USUAL`` reasons hold for most
+    runs of the model, so dbt's line does not show them.
     """
 
     PLAIN = 0
@@ -28,7 +28,7 @@ class How(enum.Flag):
 
 
 class Why(enum.Enum):
-    """Each has its name in the log, its words, with ``{}`` for what it is about, and its `How`."""
+    """Each has its name in the log, its text, with ``{}`` for what it is about, and its `How`."""
 
     UNSAID = "", "", How.PLAIN
 
@@ -119,8 +119,8 @@ class Why(enum.Enum):
 
 @dataclass(frozen=True, init=False)
 class EvaluateFully:
-    """The query is evaluated and all contents are compared, for a reason: ``why``, and ``about``
-    what.
+    """The query is evaluated and all contents are compared, for the reason ``why``, which is
+    ``about`` something.
     """
 
     why: Why
@@ -142,5 +142,5 @@ class EvaluateFully:
 
     @property
     def usual(self) -> bool:
-        """Whether most runs of the model are so."""
+        """Whether the reason holds for most runs of the model."""
         return How.USUAL in self.why.how

@@ -4,8 +4,8 @@
 `RefreshSchedule`  the same with the creation filled in: a set of times, queried by rounding
 `decide`           what a run at ``T`` does: its write time, if a refresh is due, and the new upper
 
-Between two refreshes the upper has already jumped to the second, so readers know that the contents
-are final until then.
+Between two refreshes the upper is already at the second one, so readers know that the contents are
+final until then.
 
 >>> hourly = RefreshSchedule(everies=(RefreshEvery(60, aligned_to=0),))
 >>> decide(hourly, creation=0, upper=Antichain.of(600), time=620)
@@ -77,7 +77,7 @@ class RefreshSchedule:
         return max(candidates, default=None)
 
     def last_refresh(self) -> int | None:
-        """The largest `at`; None if there is an `every`, for then it never ends."""
+        """The largest `at`; None if there is an `every`, because then the schedule never ends."""
         return None if self.everies else max(self.ats, default=None)
 
     def frontier_after(self, time: int) -> Antichain:
@@ -138,8 +138,9 @@ class RefreshDecision(NamedTuple):
 def decide(schedule: RefreshSchedule, creation: int, upper: Antichain, time: int) -> RefreshDecision:
     """What a run at ``time`` does with a shard created at ``creation``, with the upper ``upper``.
 
-    The write time is the newest refresh that is not after ``time``, nor before the creation or the
-    upper: refreshes that were missed are not made up. A shard that is past ``time`` stays as it is.
+    The write time is the newest refresh that is not after ``time`` and not before the creation or
+    the upper: missed refreshes are not made up. A shard whose upper is past ``time`` stays as it
+    is.
     """
     if not upper.less_equal_time(time):
         return RefreshDecision(None, upper)

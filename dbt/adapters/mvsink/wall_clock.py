@@ -1,8 +1,8 @@
 """This machine's clock. All of the package reads it here, so that tests can move it.
 
-It says when a run began, and what a person reads in a log. What is deleted, and which history is
-kept, depends on the storage's clock instead (`shard.storage`): machines disagree about the time.
-Waits and durations use `time.monotonic`.
+It decides when a run began and the times that people read in a log. Deletions, and how long history
+is kept, depend on the storage's clock instead (`shard.storage`), because machines disagree about
+the time. Waits and durations use `time.monotonic`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The adapter's methods that the command `mvsink` calls through macros: what a run would do to
-another target's shard (`plan --against`), taking runs back (`undo`), what a query gives and reads.
+"""The adapter's methods that the command `mvsink` calls through macros: they say what a run would
+do to another target's shard (`plan --against`), undo runs (`undo`), and say what a query gives and
+reads.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     def mv_judge(self, relation: MvsinkRelation, node: Mapping[str, Any], request: str) -> str:
         """A `Forecast` as JSON.
 
-        ``relation``: the shard's, in the other target; ``request``: JSON with its ``uri``, the
+        ``relation`` is the shard's in the other target. ``request`` is JSON with its ``uri``, the
         ``columns`` that the query has now (types by name), and the ``change``, a `ForecastChange`.
         """
         asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
@@ -62,7 +63,7 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     def mv_undo_audits(
         self, relation: MvsinkRelation, node: Mapping[str, Any] | None, request: str
     ) -> list[CompiledTest]:
-        """The tests of the model's `audit`, compiled; none if whatever they say is accepted."""
+        """The tests of the model's `audit`, compiled; none if any result of theirs is accepted."""
         if node is None or json.loads(request)["accept"]:
             return []
         model, manifest = f"{relation.schema}.{relation.identifier}", self.get_macro_resolver()
@@ -82,11 +83,11 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         invocation_id: str,
         audits: Sequence[tuple[CompiledTest, str]] = (),
     ) -> str:
-        """Take runs back, or say what that would do; the result as JSON.
+        """Undo runs, or say what that would do; the result as JSON.
 
-        ``request``: JSON with ``uri``, ``intervals`` (ms), ``reason``, ``by``, ``accept``,
-        ``dry_run``. ``node``: the model, None if the project has none; then there is no gate.
-        ``audits``: as for `mv_run`.
+        ``request`` is JSON with ``uri``, ``intervals`` (ms), ``reason``, ``by``, ``accept``,
+        ``dry_run``. ``node`` is the model; if it is None, because the project has no such model,
+        there is no gate. ``audits`` is as for `mv_run`.
         """
         asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
         judged = tuple(test.audit(str(relation), verdict) for test, verdict in audits)
@@ -104,9 +105,9 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 
     @available.parse(lambda *_: "[]")
     def mv_read(self, request: str) -> str:
-        """The rows of a query that the command `mvsink` asks for, few ones, as JSON.
+        """The few rows of a query that the command `mvsink` needs, as JSON.
 
-        ``request``: JSON with ``query`` and ``what``, which names the Spark jobs.
+        ``request`` is JSON with ``query`` and ``what``, which names the Spark jobs.
         """
         asked = json.loads(request)
         with translated("mvsink"):
@@ -115,8 +116,8 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 
     @available.parse(lambda *_: "{}")
     def mv_places(self, query: str) -> str:
-        """The places that ``query`` reads, which the command `mvsink watch` asks for, as JSON: a
-        `ReadPlaces`, or an ``error``.
+        """The places that ``query`` reads, for the command `mvsink watch`, as JSON: a `ReadPlaces`,
+        or an ``error``.
         """
         try:
             return json.dumps(asdict(places_of(AdapterEngine(self, "mvsink"), query)))
@@ -152,7 +153,7 @@ def _undo_request(
     node: Mapping[str, Any] | None,
     audits: tuple[Audit, ...],
 ) -> UndoRequest:
-    """With the model's gate: its `max_change` and its audits."""
+    """The request, with the model's gate: its `max_change` and its audits."""
     now = wall_clock.now_ms()
     options = None if node is None else ModelOptions.parse(model, with_freshness(node))
     most = None if options is None else change_limit(options.max_change, handle.history)

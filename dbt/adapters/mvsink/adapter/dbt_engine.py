@@ -60,7 +60,7 @@ class AdapterEngine(Engine):
             return cursor.fetch_arrow()
 
     def facts(self, query: str, what: str) -> list[tuple[object, ...]]:
-        """See `Engine`. What another connection's session said is not remembered."""
+        """See `Engine`. Answers from another connection's session are not used."""
         handle = self._handle
         changes = getattr(handle, "session_changes", None)
         known = getattr(self.adapter, "session_facts", None)
@@ -72,7 +72,9 @@ class AdapterEngine(Engine):
         return list(remembered[1])
 
     def _fact(self, handle: Any, query: str, what: str) -> list[tuple[object, ...]]:
-        """Perhaps of an earlier invocation in this process, if the session is what it was."""
+        """The rows, perhaps from an earlier invocation in this process if the session is as it
+        was.
+        """
         earlier = getattr(handle, "earlier_facts", None)
         if earlier is None:
             return self.query(query, what)
@@ -139,7 +141,7 @@ class AdapterEngine(Engine):
         return pinned(handle, wanted, *statements)
 
     def _default(self, name: str) -> str | None:
-        """A setting that the session has not set: the server's, asked once for each version."""
+        """The server's default of a setting, asked once for each version."""
         adapter: Any = self.adapter
         defaults: dict[object, str | None] = adapter.server_defaults
         key = (self.session, session_of(self).version, name)
@@ -167,7 +169,9 @@ class AdapterEngine(Engine):
         return cursor.analyzed_plan(), [(str(name), str(kind)) for name, kind, *_ in cursor.description]
 
     def same_plan(self, one: str, other: str, stand_ins: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
-        """See `Engine`: the embedded session compares plans, of others their texts are compared."""
+        """See `Engine`: the embedded session compares plans; for others the texts of plans are
+        compared.
+        """
         handle = self._handle
         if not hasattr(handle, "compare_plans"):
             return same_text(self, one, other, stand_ins)
@@ -214,8 +218,8 @@ class AdapterEngine(Engine):
 
 
 def cores_of(master: str, machine: int) -> int:
-    """The cores that Spark has by its master's URL, if it is this process's machine with as many
-    cores as ``machine``; else 0.
+    """The number of cores in the URL of Spark's master, if Spark runs on this machine, which has
+    ``machine`` cores; else 0.
     """
     local = _LOCAL.fullmatch(master)
     if local is None:

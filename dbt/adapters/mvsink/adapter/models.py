@@ -132,7 +132,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     def mv_warn_of_ignored(
         self, invocation_id: str, nodes: Mapping[str, Any], selected: Sequence[str]
     ) -> None:
-        """Once per invocation: the selected models with Spark table configs unused by shards."""
+        """Warn, once per invocation, of selected models with Spark table configs that shards do not
+        use.
+        """
         if not _first_call("ignored", invocation_id):
             return
         ignored = ignored_configs(nodes[name] for name in selected if name in nodes)
@@ -173,7 +175,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_finish(self, published: Published) -> MvsinkResponse:
-        """Close the handles; dbt's response. Where warnings are errors they are raised here."""
+        """Close the handles; returns dbt's response. Where warnings are errors they are raised
+        here.
+        """
         return phases.finish(published)
 
     @available.parse_none
@@ -263,7 +267,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         target: str,
         timeout: float | None = None,
     ) -> list[Orphan]:
-        """``timeout`` (s): a shard that cannot be read by then is skipped; None: an error."""
+        """A shard that cannot be read within ``timeout`` seconds is skipped; with None it is an
+        error.
+        """
         shown = {}
         try:
             for relation in unclaimed(listed, nodes):
@@ -317,7 +323,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             yield column
 
     def _shard_statistics(self, relation: BaseRelation) -> dict[str, Any]:
-        """As dbt's catalog wants them; empty if not a shard. Docs never fail because of a shard."""
+        """The statistics for dbt's catalog; empty if it is not a shard. Docs never fail because of
+        a shard.
+        """
         published = self.published(cast("MvsinkRelation", relation))
         if published is None:
             return {}

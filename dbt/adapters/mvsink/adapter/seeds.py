@@ -1,11 +1,11 @@
-"""Seeds through a Parquet file staged below `shard_root`, which Spark's executors reach, wherever
-they run: read by Arrow, typed by Spark's casts, never SQL literals.
+"""Seeds are read by Arrow and staged as a Parquet file below `shard_root`, which Spark's executors
+reach wherever they run. Spark's casts give the types; SQL literals are never used.
 
 Every text round-trips. An unquoted field that is empty or ``null`` is NULL, as in every dbt seed; a
 quoted empty field is the empty string. Column types are inferred by dbt's rules in dbt's order
 (integer, number, date, timestamp, boolean, text), but on whole columns: this takes a second where
-going value by value takes a minute. An integer is an INT as in dbt-spark, or a BIGINT if the values
-need it.
+inferring value by value takes a minute. An integer is an INT as in dbt-spark, or a BIGINT if the
+values need it.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
 
 def remove_left(staging: DeltaStorage, now: int) -> None:
-    """Remove what seeds that were killed more than `LEFT_AFTER` before ``now`` (ms) have staged."""
+    """Remove files staged by seeds that were killed more than `LEFT_AFTER` before ``now`` (ms)."""
     with suppress(StorageError, OSError):  # as below; and that seed can still be staged
         left = [each.path for each in staging.list_files("") if each.modified < now - LEFT_AFTER]
         for directory in sorted({path.partition("/")[0] for path in left if path.startswith("seed-")}):

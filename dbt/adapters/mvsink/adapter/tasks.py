@@ -40,9 +40,9 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         invocation: Mapping[str, Any],
         reset: list[str],
     ) -> Prepared:
-        """Check a task's name and configs. ``reset``: the tasks that `mvsink_reset` names.
+        """Check a task's name and configs. ``reset`` are the tasks that `mvsink_reset` names.
 
-        Its text is the node's own: dbt's injected one is cut at a `;` after `CASE ... END`.
+        The task's text is the node's own: dbt's injected text is cut at a `;` after `CASE ... END`.
         """
         model = checked_name(relation)
         options = _options(model, node)
@@ -76,7 +76,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
 
     @available.parse_none
     def mv_unit_query(self, config: Any, tested_id: str, so_far: str) -> UnitQuery:
-        """What the tested task makes of the fixtures. See `task_unit_test`."""
+        """The query of what the tested task makes of the fixtures. See `task_unit_test`."""
         node = self._nodes()[tested_id].to_dict(omit_none=False)
         model = f"{node['schema']}.{node['alias']}"
         engine = AdapterEngine(self, model)

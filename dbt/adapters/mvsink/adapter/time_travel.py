@@ -1,4 +1,4 @@
-"""Reading a shard's history in any model: what `mv_as_of`, `mv_updates`, `mv_history` render to.
+"""Reading a shard's history in any model: what `mv_as_of`, `mv_updates` and `mv_history` render.
 
 Each renders to a subquery over the shard's files, to be used like a relation. Its comment holds the
 macro's arguments, and only these count as part of the model's definition, because the files behind

@@ -1,8 +1,8 @@
 """The variables (`--vars`) that the adapter reads. A name that resembles one of them is refused:
 `read_only: true` would otherwise write.
 
-A variable of the user's own may resemble one of the adapter's (`sample`, `read_only`): it is
-refused only if the project never reads it.
+A user's own variable may resemble one of the adapter's (`sample`, `read_only`); it is refused only
+if the project never reads it.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class InvalidVariable(MvsinkError):
 
 
 def check_variables(config: Any) -> None:
-    """Raises `UnknownVariable` or `InvalidVariable`. ``config`` is dbt's; `dbt debug` has a profile
-    alone, and no variables.
+    """Raises `UnknownVariable` or `InvalidVariable`. ``config`` is dbt's; `dbt debug` has only a
+    profile and no variables.
     """
     declared = dict(_of_project(config))
     for name, value in {**declared, **_of_invocation(config)}.items():

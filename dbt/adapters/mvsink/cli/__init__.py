@@ -14,6 +14,6 @@
  update_formats ndjson, CSV and Arrow for streams of updates
 ```
 
-A command hands all that it has to say to the `Printer` that `--output` chose. A new command is a
-new module and a line in `main`.
+A command passes all of its output to the `Printer` that `--output` chose. A new command is a new
+module and a line in `main`.
 """

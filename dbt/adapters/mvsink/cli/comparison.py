@@ -58,8 +58,9 @@ def compared_sides(
     *,
     disjoint: bool = False,
 ) -> Values:
-    """Two shards at two times. ``names``: of the key's columns; if empty, they are taken from
-    ``manifest``, unless None. ``disjoint``: sides without a column in common are no error.
+    """Compare two shards at two times. ``names`` are those of the key's columns; if it is empty,
+    they are taken from ``manifest``; with None there is no key. With ``disjoint``, sides without a
+    column in common are not an error.
     """
     layouts = [pasts[0].layout()]
     layouts.append(layouts[0] if pasts[1] is pasts[0] else pasts[1].layout())
@@ -158,7 +159,7 @@ def _tests(manifest: Any, unique_id: str) -> Sequence[ModelKey]:
 
 
 def _unique_tests(manifest: Any, unique_id: str) -> Iterator[ModelKey]:
-    """Tests of only some rows (`where`) are none."""
+    """The unique tests of the model; tests of only some rows (`where`) do not count."""
     for node in manifest.nodes.values():
         metadata = getattr(node, "test_metadata", None)
         if metadata is None or getattr(node, "attached_node", None) != unique_id or node.config.where:

@@ -88,8 +88,8 @@ class DbtFailed(click.ClickException):
 class Dbt:
     """dbt with these options. Other ``vars`` make dbt parse the whole project again.
 
-    ``state``: a directory with the manifest of another state of the project, for `state:`
-    selectors, and for ``defer``: what is not selected is read where that state has it.
+    ``state`` is a directory with the manifest of another state of the project, for `state:`
+    selectors and for ``defer``: what is not selected is read where that state has it.
     """
 
     project_dir: str
@@ -140,7 +140,9 @@ class Dbt:
         return output
 
     def ask(self, macro: str, request: Any, manifest: Any, answers: int = 1) -> list[Any]:
-        """What a macro answers to a request, both as JSON: the last lines that it logs."""
+        """A macro's answer to a request, both as JSON. The answer is in the last lines that it
+        logs.
+        """
         output = self.operation(macro, {"request": json.dumps(request)}, manifest)
         return [json.loads(line) for line in output.lines[-answers:]]
 
@@ -212,8 +214,8 @@ def _show_waits(event: Any) -> None:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM does what SIGINT does, other handlers of Ctrl-C included, such as a wait for the
-    metastore.
+    """A context in which SIGTERM does what SIGINT does, including other handlers of Ctrl-C, such as
+    a wait for the metastore.
     """
 
     def terminate(number: int, frame: FrameType | None) -> None:
@@ -230,7 +232,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Both signals are ignored meanwhile: what is short, and must be complete."""
+    """A context in which both signals are ignored, for short work that must be complete."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

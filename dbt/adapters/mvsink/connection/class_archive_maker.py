@@ -1,8 +1,8 @@
 """Makes an archive of Java's classes, in a process of its own that no run waits for.
 
-It is run by its path and imports the standard library only, so that it costs nothing but what Java
-does. Two at once make one archive. The archive appears under its name when it is complete; what a
-killed maker leaves behind, a later one deletes.
+It is run by its path and imports only the standard library, so that it costs nothing besides Java's
+work. Two makers at once make one archive. The archive appears under its name when it is complete. A
+later maker deletes what a killed one leaves behind.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TIMEOUT = 1800.0  # seconds
 def make(java: str, options: Sequence[str], classes: str, archive: str, now: float) -> None:
     """Archive the classes that are listed in the file ``classes``, which is deleted.
 
-    ``options``: the class path and the modules of the JVM that listed them. ``now``: in seconds
-    since the epoch. The archive is left empty if Java refuses: no session has to try again.
+    ``options`` are the class path and the modules of the JVM that listed them. ``now`` is in
+    seconds since the epoch. The archive is left empty if Java refuses: no session has to try again.
     """
     target = Path(archive)
     made = target.with_suffix(f".{os.getpid()}.making")
@@ -77,7 +77,7 @@ def clean(directory: Path, now: float) -> None:
 
 
 def main(task: dict[str, Any]) -> None:
-    """See `make`. At the lowest priority."""
+    """Run `make` at the lowest priority."""
     os.nice(19)
     for variable in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"):
         os.environ.pop(variable, None)

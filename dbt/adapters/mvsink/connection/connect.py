@@ -2,7 +2,7 @@
 
 No statement is ever sent twice. PySpark's client would repeat one whose answer is lost, and after a
 restart of the server it would run it in a new session without our settings; both are turned off.
-Results come whole, so that `fetchmany` asks for no more rows than it returns.
+Results come as a whole, so `fetchmany` asks for no more rows than it returns.
 
 dbt opens a connection for each node. After a server's restart the next node has a new session.
 """
@@ -103,7 +103,7 @@ class ConnectConnection(FrameConnection):
             return rows
 
     def _is_exhausted(self) -> bool:
-        """Whether the rows have all been fetched, rather than none of them."""
+        """Whether all rows have been fetched, rather than none."""
         if self._exhausted is False:
             raise DbtRuntimeError("over Spark Connect the rows of a statement can be fetched only once")
         return self._exhausted is True
@@ -171,7 +171,7 @@ def address(remote: str, token: str | None, use_ssl: bool, headers: Mapping[str,
 
 
 def first_line(error: BaseException) -> str:
-    """The server's own words, without gRPC's frame around them."""
+    """The server's own message, without what gRPC puts around it."""
     details = getattr(getattr(error, "__cause__", None), "details", None)
     text = details() if callable(details) else None
     text = str(text) if text else error_text(error) if isinstance(error, Exception) else str(error)

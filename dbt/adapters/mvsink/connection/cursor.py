@@ -4,9 +4,9 @@
   relation over a path, Spark looks up the format, lists the files, and reads a footer in a job: 40
   to 50 ms each, one after the other. Given the columns, it only lists the files.
 - Comparing the analyzed plans of two queries (`compared`); nothing is run. Plans are compared as
-  Spark compares them to find cached data: by structure, whatever columns and aliases are called.
-  The session is a clone, so that the stand-ins that queries name are no views of the user's
-  session. A stand-in has columns and nothing else, and is equal to no other.
+  Spark does to find cached data: by structure, whatever the names of columns and aliases. The
+  session is a clone, so that the stand-ins that queries name are not views in the user's session. A
+  stand-in has only columns and equals no other.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class SessionConnection(FrameConnection):
         self._spark.changes += 1
 
     def earlier_facts(self) -> dict[str, Any]:
-        """What queries of the session alone have given in this process, by query, while it was as
-        it is now: its settings, catalog and schema. To be added to.
+        """The results, by query, of queries about the session only, from this process and a session
+        as it is now: its settings, catalog and schema. Callers add to it.
         """
         state = self.session._jsparkSession.sessionState()
         manager = state.catalogManager()
@@ -87,7 +87,7 @@ class SessionConnection(FrameConnection):
         return self._spark.facts_of(json.dumps([self.identity, *place, settings]))
 
     def _sent(self, statement: str) -> Any:
-        """As `SparkSession.sql`, which asks Java three more times, for parameters."""
+        """Like `SparkSession.sql`, but without three further calls to Java for parameters."""
         from pyspark.sql import DataFrame
 
         session: Any = self.session
@@ -118,7 +118,7 @@ class SessionConnection(FrameConnection):
         return tuple(values) if known else None
 
     def fetchmany(self, size: int) -> list[Any]:
-        """Spark computes no more partitions than they need."""
+        """The next ``size`` rows; Spark computes no more partitions than these need."""
         if self._frame is None:
             return []
         with self._statement():
@@ -199,9 +199,9 @@ _T = TypeVar("_T")
 
 
 def make_views(session: SparkSession, paths: Sequence[str]) -> dict[str, str]:
-    """The names of new views over the Parquet files of batches at ``paths``, globs. One is missing
-    if it is another path, if this process does not see what Spark sees there, or if there is
-    something wrong with the files: that is for the statement to say that reads them.
+    """The names of new views over the Parquet files of batches at ``paths``, which are globs. A
+    path is left out if it is of another kind, if this process does not see what Spark sees there,
+    or if something is wrong with the files: the statement that reads them will report it.
     """
     if not (session.sparkContext.master or "").startswith("local"):
         return {}
@@ -271,8 +271,8 @@ _SHOWN, _EVERY = "spark.sql.debug.maxToStringFields", "1000000"  # else a text l
 
 
 def compared(session: Any, one: str, other: str, stand_ins: Mapping[str, str]) -> tuple[bool, str, str]:
-    """Whether the plans are the same, and their texts. ``session``: PySpark's, in this process.
-    ``stand_ins``: the columns of each, as DDL. Raises Spark's errors.
+    """Whether the plans are the same, and their texts. ``session`` is PySpark's, in this process.
+    ``stand_ins`` has the columns of each, as DDL. Raises Spark's errors.
     """
     clone = session._jsparkSession.cloneSession()
     clone.conf().set(_SHOWN, _EVERY)

@@ -92,8 +92,8 @@ class EmbeddedSpark:
             return session
 
     def facts_of(self, description: str) -> dict[str, Any]:
-        """What is known of a session that fits the ``description``, whose text is not kept: it may
-        hold secrets.
+        """What is known about a session that fits the ``description``, whose text is not kept
+        because it may hold secrets.
         """
         if len(self._facts) >= MAX_SESSIONS:
             self._facts.clear()
@@ -104,7 +104,7 @@ class EmbeddedSpark:
         return self._session
 
     def ended(self) -> str | None:
-        """A sentence for the user if Spark's process has ended: nothing works after that."""
+        """A sentence for the user if Spark's process has ended, after which nothing works."""
         code = jvm.exit_code()
         if code is None:
             return None
@@ -209,7 +209,7 @@ def require_formats(session: SparkSession, credentials: MvsinkCredentials) -> No
 
 
 class ProfileSettings:
-    """What the profile in use has set, and what the session said before, so that it can be undone.
+    """What the profile in use has set, and the session's values before, so that it can be undone.
 
     Settings that Spark reads only when it starts are left alone.
     """
@@ -276,8 +276,9 @@ log = logging.getLogger("mvsink.connection")
 
 @contextmanager
 def downloading(settings: Mapping[str, str]) -> Iterator[None]:
-    """A JVM with these settings starts inside. Without packages, or where no lock can be had (a
-    read-only home, which Ivy could not use either), it waits for no other.
+    """A context in which a JVM with these settings starts. It waits for no other process if there
+    are no packages, or if no lock is possible (in a read-only home, which Ivy could not use
+    either).
     """
     with ExitStack() as stack:
         if settings.get(PACKAGES):

@@ -42,8 +42,8 @@ class FrameConnection(SparkConnectionWrapper):
     """One dbt connection: a tag for its Spark jobs, and the data frame of its last statement.
 
     Only one thread uses it; `cancel` may be called from any thread. ``session`` is PySpark's,
-    embedded or remote: what this class uses of it, both have. ``progress``: whether slow statements
-    are reported.
+    embedded or remote; this class only uses what both have. ``progress`` says whether slow
+    statements are reported.
     """
 
     def __init__(self, session: Any, progress: bool):
@@ -65,23 +65,25 @@ class FrameConnection(SparkConnectionWrapper):
     @property
     @abstractmethod
     def session_changes(self) -> object:
-        """Another value once a statement may have changed the session."""
+        """A value that differs once a statement may have changed the session."""
 
     @abstractmethod
     def _session_changed(self) -> None:
-        """A statement may change the session."""
+        """Note that a statement may have changed the session."""
 
     @abstractmethod
     def _enter(self) -> None:
-        """Jobs that start from now on have this connection's tag."""
+        """Give jobs that start from now on this connection's tag."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Later ones do not."""
+        """Later jobs no longer get the tag."""
 
     @abstractmethod
     def _cancel_jobs(self) -> None:
-        """Cancel those jobs that have begun, from any thread. Any error: there are none left."""
+        """Cancel the jobs that have begun, from any thread. Any error means that there are none
+        left.
+        """
 
     @abstractmethod
     def _details(self, since: float) -> str:
@@ -174,7 +176,9 @@ class FrameConnection(SparkConnectionWrapper):
 
     @contextmanager
     def _statement(self, *, jobs: bool = True) -> Iterator[None]:
-        """A statement runs inside. Its jobs can be cancelled and are reported, if it has any."""
+        """A context in which a statement runs. Its jobs, if it has any, can be cancelled and are
+        reported.
+        """
         if jobs:
             self._enter()
         self._busy.set()
@@ -229,7 +233,7 @@ def may_change_catalog(statement: str) -> bool:
 
 
 def is_listing(statement: str) -> bool:
-    """Whether Spark has all rows when the statement has run, so that to fetch them runs no job.
+    """Whether Spark has all rows once the statement has run, so that fetching them runs no job.
 
     >>> [is_listing(f"/* dbt */ {text}") for text in ("SHOW x", "set", "select 1", "(table t)")]
     [True, True, False, False]

@@ -1,14 +1,15 @@
-"""The Java that the embedded Spark needs, checked before Spark starts with a page of errors; and
-archives of Java's classes (class-data sharing), with which Spark starts in less time.
+"""The Java that the embedded Spark needs, checked beforehand because Spark itself would answer with
+a page of errors; and archives of Java's classes (class-data sharing), with which Spark starts
+faster.
 
 A JVM with Spark spends half of its first ten seconds reading and verifying classes. A session that
 finds no archive records the names of the classes that it loads. When it has ended, a process of low
 priority (`class_archive_maker`) makes an archive of them. Later sessions map that into memory.
 
-An archive fits one combination of Java, PySpark and jars, which is its key. With archives, all is
-best effort: what goes wrong is a debug message, and Spark starts without an archive. An archive
-that Java cannot use is emptied, which keeps later sessions from trying again; the maker deletes
-what has not been used for a month.
+An archive fits one combination of Java, PySpark and jars, which is its key. Archives are best
+effort: a failure is a debug message, and Spark starts without an archive. An archive that Java
+cannot use is emptied, which keeps later sessions from trying again; the maker deletes what has not
+been used for a month.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class ClassArchive:
         return []
 
     def _size(self) -> int | None:
-        """The archive's; None if there is none, or an empty one that it is time to forget."""
+        """The archive's size; None if there is no archive, or an empty one that is old enough to
+        forget.
+        """
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -89,7 +92,7 @@ class ClassArchive:
         return self._recorded.exists()
 
     def give_up(self) -> None:
-        """Java failed with `options`, or did without: leave an empty archive."""
+        """Java failed with `options`, or ran without them: leave an empty archive."""
         try:
             self._recorded.unlink(missing_ok=True)
             self.path.unlink(missing_ok=True)  # not truncated: other processes may have mapped it
@@ -145,7 +148,7 @@ def archive_for(settings: Mapping[str, str], java: Java) -> ClassArchive | None:
 
 
 def cache_directory() -> Path:
-    """The platform's place for what can be made again."""
+    """The platform's directory for files that can be made again."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
         base = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")

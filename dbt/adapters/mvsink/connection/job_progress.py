@@ -71,7 +71,7 @@ class Reporter:
 
     @contextmanager
     def reporting(self, work: Work) -> Iterator[None]:
-        """``work`` is current inside."""
+        """A context in which ``work`` is current."""
         with self._changed:
             self._work.append(work)
             if self._thread is None or not self._thread.is_alive():
@@ -101,7 +101,9 @@ _reporter = Reporter()
 
 @contextmanager
 def starting_spark(on: bool) -> Iterator[None]:
-    """Spark starts inside. Reported at once, because it takes from 5 seconds to a minute."""
+    """A context in which Spark starts. It is reported at once, because it takes from 5 seconds to a
+    minute.
+    """
     if not on:
         yield
         return
@@ -125,7 +127,7 @@ class StatementProgress:
 
     @contextmanager
     def statement(self) -> Iterator[None]:
-        """A statement runs inside."""
+        """A context in which a statement runs."""
         if not self._on:
             yield
             return

@@ -2,8 +2,8 @@
 
 All users of a machine can read a command line. So every setting reaches Java by a file that only
 this user can read, and that is deleted once Java runs: Spark's settings by a file of properties,
-Java's own options (`spark.driver.extraJavaOptions`) by an argument file (`launch_files`). What
-Spark itself derives from them is on the command line all the same: the memory and the class path.
+Java's own options (`spark.driver.extraJavaOptions`) by an argument file (`launch_files`). Only what
+Spark itself derives from them is on the command line: the memory and the class path.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def stop(session: SparkSession) -> None:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Inside, these environment variables have these values."""
+    """A context in which these environment variables have these values."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -117,7 +117,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _importing(modules: Sequence[str]) -> Iterator[None]:
-    """Inside, another thread imports them, while this one waits for Java."""
+    """A context in which another thread imports the modules while this one waits for Java."""
 
     def load() -> None:
         for module in modules:
@@ -187,7 +187,7 @@ HEAP = "-Xmx"  # refused by Spark itself, which sets the heap
 
 @dataclass(frozen=True)
 class LaunchFiles:
-    """``properties``: Spark's settings; ``options``: Java's."""
+    """``properties`` is the file of Spark's settings, ``options`` that of Java's options."""
 
     properties: Path
     options: Path
@@ -225,7 +225,7 @@ def launch_files(home: Path, settings: Mapping[str, str], own: str = "") -> Iter
 
 
 def java_options(settings: Mapping[str, str]) -> list[str]:
-    """Java's options of ``settings``, but for those that Spark must see."""
+    """Java's options in ``settings``, except those that Spark must see."""
     return [each for name in OPTIONS for each in _words(settings, name) if not each.startswith(HEAP)]
 
 

@@ -1,4 +1,6 @@
-"""What connections to servers have in common: an answer in time, of a Spark that is new enough."""
+"""What connections to servers have in common: an answer in time, from a Spark that is new
+enough.
+"""
 
 from __future__ import annotations
 

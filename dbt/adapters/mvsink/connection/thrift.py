@@ -1,8 +1,8 @@
 """dbt-spark's connection to a Thrift server (`thrift`, `http`), with one-line errors and dates.
 
 The server's errors are Java stacks around the engine's own message. Its rows have dates as texts,
-which become dates here, and arrays, maps and structs as texts, which stay as they are: they look
-like JSON, but a date in them has no quotes.
+which become dates here. Arrays, maps and structs are texts too and stay as they are: they look like
+JSON, but a date in them has no quotes.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ _checked: set[str] = set()  # servers of this process
 
 
 def _check_version(connection: ThriftConnection, server: str) -> None:
-    """`FailedToConnectError` if the server runs an older Spark; asked once. A server that does not
-    know its version has others see to it.
+    """`FailedToConnectError` if the server runs an older Spark; asked once. If a server does not
+    know its version, nothing is checked here.
     """
     if server in _checked:
         return
@@ -158,9 +158,9 @@ class ThriftConnection(PyhiveConnectionWrapper):
 
 
 def engine_words(text: str) -> str:
-    """The engine's message out of a server's error, on one line, up to its SQLSTATE: the first in
-    the chain of causes that names an error condition, as what stopped a query is the cause of what
-    waited for it; without one, the outermost.
+    """The engine's message in a server's error, on one line, up to its SQLSTATE. It is the first in
+    the chain of causes that names an error condition, because what stopped a query is the cause of
+    what waited for it; if none does, it is the outermost.
 
     >>> engine_words("a.B: Error running query: [X] a.C: [X] No\\n  t. SQLSTATE: 42P01\\n\\tat b")
     '[X] No t. SQLSTATE: 42P01'
@@ -186,7 +186,7 @@ def _with_dates(row: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
 
 
 def _date(text: Any) -> Any:
-    """A date; one that Python does not have, of a year beyond 9999, stays a text."""
+    """A date; one that Python does not have (after the year 9999) stays a text."""
     try:
         return date.fromisoformat(text) if isinstance(text, str) else text
     except ValueError:

@@ -28,8 +28,8 @@ DROP, DELETE, NOTHING = "drop", "delete files", "nothing"  # what is done to a s
 def consequences(
     shard: DiscoveredShard, everything: Sequence[DiscoveredShard], nodes: Mapping[str, Any]
 ) -> list[str]:
-    """What dropping ``shard`` does, a line each. ``everything``: the shards to check for holds;
-    ``nodes``: the enabled models of the project.
+    """The consequences of dropping ``shard``, one per line. ``everything`` are the shards to check
+    for holds; ``nodes`` are the enabled models of the project.
     """
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [

@@ -47,7 +47,9 @@ def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
 
 
 def _answer(shard: DiscoveredShard, paused: Pause | None, *, changed: bool) -> dict[str, Any]:
-    """As JSON. ``paused``: as it is afterwards; ``changed``: whether this command changed that."""
+    """The answer as JSON. ``paused`` is the state afterwards; ``changed`` says whether this command
+    changed it.
+    """
     return {"model": shard.model, "relation": shard.relation, "paused": paused, "changed": changed}
 
 
@@ -175,7 +177,9 @@ def _time_line(shard: DiscoveredShard, now: int) -> str:
 
 
 def _rewind(target: Target, shard: DiscoveredShard, now: int) -> int | None:
-    """The version that it made. The model's sums are computed again by the next run."""
+    """Rewind the shard; returns the version that this made. The next run computes the model's sums
+    again.
+    """
     with writing(target, shard, REWIND) as handle:
         version = rewind_shard(handle, now, CommitNote(purpose=f"{REWIND} by {who()}"))
     for below in shard.sums:

@@ -43,16 +43,17 @@ TASKS_NOT_RUN = (
 class ModelPlan:
     """What a run would do to one model; the names are those of the JSON. Times are ms.
 
-    ``inserted``, ``deleted``: rows. ``errors``: error updates added or retracted. ``gate``: whether
-    the publish gate would let the change through, and ``gate_message`` why not; None without a gate
-    or without a change. ``mode``: how the plan was computed, as in `run_results.json`, and
-    ``not_incremental`` why not from the changes of the inputs. ``compacted``: live files and
+    ``inserted`` and ``deleted`` count rows, ``errors`` error updates added or retracted. ``gate``
+    says whether the publish gate would let the change through (None without a gate or a change) and
+    ``gate_message`` why not. ``mode`` says how the plan was computed, as in `run_results.json`, and
+    ``not_incremental`` why not from the changes of the inputs. ``compacted`` counts live files and
     updates that would be rewritten.
-    ``columns_added``: the types, by name, of columns that the model would have in addition; without
-    ``generation`` they are added in place. ``columns_removed`` and ``columns_retyped`` (the types
-    before and then) come with a generation. ``overtaken``: the shards that a later run has written
-    already, so that this run would leave the model as it is; ``paused``: who paused the model, when
-    and why, with the same effect. ``difference``: against another target that has the model.
+
+    ``columns_added`` has the types, by name, of new columns; without a ``generation`` they are
+    added in place. ``columns_removed`` and ``columns_retyped`` (the old and new types) come with a
+    generation. ``overtaken`` are the shards that a later run has already written, so that this run
+    would leave the model as it is. ``paused`` says who paused the model, when and why; the effect
+    is the same. ``difference`` is against another target that has the model.
     """
 
     model: str
@@ -228,7 +229,7 @@ AGAINST: list[TableColumn[ModelPlan]] = [
 
 
 def _rows(plan: ModelPlan, key: str, new: int) -> str:
-    """A count of the difference; ``new`` of a model that the other target does not have."""
+    """A count of the difference; ``new`` if the other target does not have the model."""
     if plan.error or plan.paused:
         return ""
     return count_text(new if plan.difference is None else plan.difference[key])
@@ -341,5 +342,5 @@ def _print(plans: Sequence[ModelPlan], target: Target, against: str | None, outp
 
 
 def _details(plan: ModelPlan) -> list[str]:
-    """A sample, and what else is to be said of a model."""
+    """The sample and other details of a model."""
     return list(sample_lines(plan) if plan.difference is None else sample_of(plan.difference))

@@ -86,7 +86,9 @@ def write_position(path: Path, position: FeedPosition) -> None:
 
 
 def _unfinished(path: Path) -> Path:
-    """One name, not one per process: a position has one writer, and the next one finds it."""
+    """The name of the unfinished file. All processes use the same one: a position has one writer,
+    and the next writer finds the file.
+    """
     return path.with_name(f".{path.name}.new")
 
 
@@ -94,7 +96,8 @@ def _unfinished(path: Path) -> Path:
 class Subscription:
     """One consumer's stream of a shard, in one format, from ``frontier`` on.
 
-    ``snapshot``: the time (ms) whose contents come first. ``resumed``: it continues an earlier one.
+    ``snapshot`` is the time (ms) whose contents come first. ``resumed`` means that it continues an
+    earlier stream.
     """
 
     shard: DiscoveredShard
@@ -218,7 +221,7 @@ def _ahead(shard: DiscoveredShard, error: Ahead) -> click.ClickException:
 
 
 def _wait(out: BinaryIO) -> None:
-    """Until the next look at the log. Raises `BrokenPipeError` if the consumer is gone."""
+    """Wait until the next look at the log. Raises `BrokenPipeError` if the consumer is gone."""
     try:
         watched = select.poll()
         watched.register(out.fileno(), 0)

@@ -39,9 +39,9 @@ SHOWN = 5  # later runs in a message
 class UndoAnswer:
     """What an undo changes, or would; the names are those of the JSON. Times are ms.
 
-    ``runs``: what is undone; ``later``: later runs that removed rows and are not undone.
-    ``missing``: rows that would be there fewer than 0 times. ``gate``: why `max_change` or an audit
-    refuses it, or empty; ``warnings`` of audits.
+    ``runs`` are those that are undone; ``later`` are later runs that removed rows and are not
+    undone. ``missing`` counts rows that would be there fewer than 0 times. ``gate`` says why
+    `max_change` or an audit refuses it, or is empty; ``warnings`` are those of audits.
     """
 
     model: str
@@ -183,7 +183,7 @@ def undo(
 
 @dataclass(frozen=True)
 class Undoing:
-    """An undo that can be asked for: first what it would do, then to do it."""
+    """An undo, which is called twice: first to show what it would do, then to do it."""
 
     past: ShardHistory
     dbt: Dbt

@@ -155,8 +155,9 @@ class Watch:
     def _reader(
         self, session: Any, learning: Sequence[RunResult]
     ) -> Callable[[RunResult], tuple[ProbedPlace | None, ProbedPlaces]]:
-        """Gives a model's own shard and the inputs that make it due, of those in ``learning``. By
-        the embedded session, or, if that is None, by the server, asked once for all.
+        """A function that gives a model's own shard and the inputs that make it due, for the models
+        in ``learning``. The embedded session answers or, if that is None, the server, which is
+        asked once for all.
         """
         if session is not None:
             return lambda each: (
@@ -182,7 +183,7 @@ class Watch:
         return self.dbt.ask("mvsink_places", request, copy.deepcopy(self.manifest), len(request))
 
     def _waiting(self, ran: RunResult, inputs: ProbedPlaces) -> ProbedPlaces:
-        """``inputs``, of which a task that waits for its references does not tell all."""
+        """``inputs``, marked as incomplete for a task that waits for its references."""
         config = self.manifest.nodes[ran.unique_id].config
         waits = config.get("materialized") == TASK and config.get("on_late_reference") == "wait"
         return replace(inputs, untrackable=inputs.untrackable or waits)
@@ -198,13 +199,13 @@ class Watch:
 
 
 def _own(ran: RunResult) -> str:
-    """A query of its view alone."""
+    """A query that reads only the model's view."""
     schema, name = ran.relation.split(".", 1)
     return f"select * from {sql.columns((name,), sql.identifier(schema))}"
 
 
 def _input_of(ran: RunResult) -> str:
-    """A query of what makes it due: of a task, the input alone."""
+    """A query of what makes the model due; for a task, only its input."""
     return str(ran.response.get("input") or ran.compiled)
 
 
