@@ -8,10 +8,13 @@ from random import Random
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.engine import EngineError
 from tests.long.contents import Contents
-from tests.long.judge import Case, Judge
+from tests.long.judge import FAILED, Case, Judge
 from tests.long.kept import Kept
 from tests.support.maintained import Warehouse
+
+REFUSED = "refused: a relation of types that no shard keeps"
 
 
 @dataclass
@@ -41,8 +44,9 @@ class Tables:
             except DbtRuntimeError as error:
                 if contents in self.shown:
                     raise
+                refused = f"{FAILED}: a relation" if isinstance(error.__cause__, EngineError) else REFUSED
                 for case in reading:
-                    case.end("refused: a relation of types that no shard keeps", str(error))
+                    case.end(refused, str(error))
             else:
                 self.shown[contents] = contents.round
 

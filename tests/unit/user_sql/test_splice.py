@@ -86,6 +86,7 @@ def test_nothing_else_is_replaced(sql):
         ("update db.m set a = 1", 1),
         ("delete from db.m where a", 1),
         ("merge into db.m using db.m s on a", 2),
+        ("merge into db.m using (select * from db.m) s on a", 2),
     ],
 )
 def test_written_relations_are_found_too(sql, named):
@@ -200,6 +201,7 @@ NAMES = [
     ("with w as (select * from x.y) select * from w where z in (select z from x.y)", ("x.y", "w")),
     ("select 'from t', from_ -- from u\nfrom db.v", ("db.v",)),
     ("table db.a union all select trim(both from s) from (db.b)", ("db.a", "db.b")),
+    ("select * from db.a join db.b using (c, d), db.e", ("db.a", "db.b", "db.e")),
 ]
 
 

@@ -153,7 +153,8 @@ class _Walk:
         elif upper == "JOIN":
             frame.expects = frame.from_list = True
         elif upper in _STARTS_RELATION:
-            frame.expects = True
+            # behind a join's USING there are columns, a MERGE's has a whole query in parentheses
+            frame.expects = upper != "USING" or self._upper(index + 1) != "("
             is_target = self._upper(index - 1) in ("INTO", "OVERWRITE")
             frame.table = index if upper == "TABLE" and not is_target else None
         elif upper in ENDS_FROM:
