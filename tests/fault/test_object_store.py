@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 from dbt.adapters.mvsink.shard import ShardClient
+from tests.long.published_tables import History
 from tests.support.moto_server import BUCKET, SECRET, options
 from tests.support.processes import process
 from tests.support.shards import SCHEMA, at, live, read, staged
@@ -47,3 +49,10 @@ def test_four_processes_append_eight_times_each_and_nothing_is_lost(s3_port):
     assert read(client, uri, total - 1) == sorted(rows)
     assert staged(handle) == live(handle)
     assert not [commit for commit in handle.storage.history() if SECRET in repr(commit)]
+
+
+def test_a_published_table_shows_the_shard(s3_port):
+    store = options(s3_port)
+    for seed in range(2):
+        history = History(f"s3://{BUCKET}/published/{seed}", Random(seed), store)
+        assert not [each for each in history.run() if each.startswith("wrong")]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -27,7 +28,7 @@ from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.maintenance import compact_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.long.kept import arguments
-from tests.support.table_readers import READERS
+from tests.support.table_readers import READERS, by_deltalake
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
 PHYSICAL = physical_schema(SCHEMA)
@@ -47,11 +48,16 @@ def hash_of(row: Sequence) -> int:
 
 
 class History:
-    """One shard, its table, and the ``rows`` that both must have."""
+    """One shard at ``uri``, its table, and the ``rows`` that both must have. ``store``: the options
+    of an object store, in which no other tool writes.
+    """
 
-    def __init__(self, place: Path, chance: Random):
-        self.chance, self.uri, self.table = chance, str(place / "shard"), place / "shard" / "table"
-        self.handle = ShardClient().open_writer(self.uri, SCHEMA)
+    def __init__(self, uri: str, chance: Random, store: dict[str, str] | None = None):
+        self.chance, self.table = chance, f"{uri}/table"
+        self.handle = ShardClient(store).open_writer(uri, SCHEMA)
+        self.readers: dict[str, Callable[..., Counter]] = dict(READERS)
+        if store is not None:
+            self.readers = {"deltalake": partial(by_deltalake, options=store)}
         self.order = [*SCHEMA.names]
         chance.shuffle(self.order)
         self.rows: Counter = Counter()
@@ -66,9 +72,7 @@ class History:
             self.compact_all: 1,
             self.compact_some: 1,
             self.generation: 1,
-            self.foreign_delete: 1,
-            self.foreign_optimize: 1,
-            self.lost_vectors: 1,
+            **({} if store else {self.foreign_delete: 1, self.foreign_optimize: 1, self.lost_vectors: 1}),
             self.killed: 2,
             self.met: 1,
             self.unpublished: 1,
@@ -98,7 +102,7 @@ class History:
             return ""
         places = [SCHEMA.names.index(name) for name in self.order]
         wanted = Counter({tuple(row[place] for place in places): many for row, many in self.shown.items()})
-        for name, read in READERS.items():
+        for name, read in self.readers.items():
             rows = read(self.table)
             if rows != wanted:
                 return f"{name} lacks {wanted - rows} and has {rows - wanted}"
@@ -168,7 +172,8 @@ class History:
     def lost_vectors(self) -> bool:
         if self.failed:
             return False
-        lost = [*(self.table / "_vectors").glob("*.bin"), *self.table.glob("copies-*/*.parquet")]
+        table = Path(self.table)
+        lost = [*(table / "_vectors").glob("*.bin"), *table.glob("copies-*/*.parquet")]
         for file in lost:
             file.unlink()
         return bool(lost)
@@ -262,7 +267,7 @@ def _kill(here: bool) -> None:
 def outcomes(seed: int) -> list[str]:
     """Of one history."""
     with tempfile.TemporaryDirectory() as place:
-        return History(Path(place), Random(seed)).run()
+        return History(f"{place}/shard", Random(seed)).run()
 
 
 def main() -> int:

@@ -9,9 +9,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 
-def by_deltalake(place: Path | str) -> Counter:
+def by_deltalake(place: Path | str, options=None) -> Counter:
     """`select *` by DataFusion, in the `deltalake` package."""
-    batches = QueryBuilder().register("t", DeltaTable(str(place))).execute("select * from t").read_all()
+    table = DeltaTable(str(place), storage_options=options)
+    batches = QueryBuilder().register("t", table).execute("select * from t").read_all()
     return rows_of(pa.table(batches))
 
 

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from tests.long import generated, input_histories, judge, spark_sql
+from tests.long import generated, input_histories, judge, published_tables, spark_sql
 from tests.long.kept import Kept
 from tests.support.maintained import wherever
 
@@ -55,3 +55,9 @@ def test_queries_of_sparks_own_tests_hold_what_spark_gives(quick, tmp_path):
     spark_sql.Harness(quick, tmp_path, kept, rounds=1).run(chosen, names.__contains__)
     assert len(kept.cases) == len(names)
     assert not kept.defects(judge.DEFECTS), f"MVSINK_SEED={seed}\n{kept.summary(judge.DEFECTS)}"
+
+
+def test_random_histories_of_published_tables():
+    """30 histories, other ones than in `make test`."""
+    wrong = [each for seed in range(100, 130) for each in published_tables.outcomes(seed)]
+    assert not [each for each in wrong if each.startswith(published_tables.DEFECTS)]

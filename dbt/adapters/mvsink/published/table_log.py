@@ -51,6 +51,15 @@ CONFIGURATION = {
     # VACUUM by another tool must not delete what older versions of the shard need
     "delta.deletedFileRetentionDuration": "interval 365000 days",
 }
+PROVIDERS = ("aws_", "azure_", "google_")
+CLIENT_OPTIONS = frozenset(
+    {
+        *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "user_agent"),
+        *("http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host"),
+        *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
+    }
+)
+DELTALAKE = frozenset({"s3_allow_unsafe_rename", "s3_locking_provider", "copy_if_not_exists"})
 Action = Mapping[str, Any]
 
 
@@ -131,7 +140,7 @@ class TableLog(LogStore):
         """A new file, whole. Raises `VersionTaken` if it exists."""
         if local_path(self.uri) is None:
             try:
-                store: Any = obstore.store.from_url(self.uri, config=dict(self.options or {}))  # type: ignore[call-overload]
+                store: Any = _store(self.uri, self.options or {})
                 obstore.put(store, path, content, mode="create", use_multipart=False)
             except AlreadyExistsError as error:
                 raise VersionTaken(version) from error
@@ -173,6 +182,21 @@ class TableLog(LogStore):
             table.cleanup_metadata()
         except (DeltaError, OSError) as error:
             raise StorageError(f"cannot write a checkpoint of {self.uri}: {message_of(error)}") from error
+
+
+def _store(uri: str, options: Mapping[str, str]) -> Any:
+    """The store at ``uri`` for a put that replaces nothing. ``options`` are the `deltalake`
+    package's: those of its HTTP client are given apart, and those that only it knows are left out.
+    """
+    client: dict[str, str | bool] = {}
+    config: dict[str, str] = {}
+    for name, value in ((name.lower(), value) for name, value in options.items()):
+        key = name.split("_", 1)[1] if name.startswith(PROVIDERS) else name
+        if key in CLIENT_OPTIONS:
+            client[key] = value.lower() == "true" if value.lower() in ("true", "false") else value
+        elif name.startswith(PROVIDERS) and key not in DELTALAKE:
+            config[name] = value
+    return obstore.store.from_url(uri, config=config, client_options=client)  # type: ignore[call-overload]
 
 
 class _Replay:
