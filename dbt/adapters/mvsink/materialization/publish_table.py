@@ -56,11 +56,16 @@ def publish_table(opened: Opened, docs: Docs) -> Words:
     order = [column.name for column in opened.columns]
     comments = docs.of_columns(opened.columns).column_comments or {}
     first = not is_published(handle)
-    done, rewritten = _published(engine, handle, order, comments)
+    try:
+        done, rewritten = _published(engine, handle, order, comments)
+    except NotLocated as error:
+        return Words((), (f"the table shows an earlier version, for its rows cannot be located: {error}",))
     notes = []
     if first and done.changed:
         place = masked(f"{handle.uri}/{TABLE}")
-        notes.append(f"published as a Delta table (file_format) at {place}{rewritten}")
+        notes.append(f"published as a Delta table (file_format) at {place}")
+    if rewritten:
+        notes.append(f"its contents were written once for that ({rewritten} bytes)")
     if done.undone:
         notes.append(f"{done.undone} commit(s) of other tools to the table undone")
     if done.kept:
@@ -70,14 +75,14 @@ def publish_table(opened: Opened, docs: Docs) -> Words:
 
 def _published(
     engine: Engine, handle: WriteHandle, order: Sequence[str], comments: Mapping[str, str]
-) -> tuple[Publication, str]:
-    """The publication, and words for the line if the contents had to be written once more."""
+) -> tuple[Publication, int]:
+    """The publication, and the bytes of the contents if they had to be written once more."""
 
     def hashes(layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:
         return _hashes(engine, layout, directories)
 
     try:
-        return publish(handle, order, comments, hashes), ""
+        return publish(handle, order, comments, hashes), 0
     except NotLocated as error:
         log.debug("%s is compacted for its table: %s", handle.uri, error)
     handle.upgrade()
@@ -85,8 +90,7 @@ def _published(
     whole = CompactionPlan(uncancelled(state.files), state.since)
     compact(engine, handle, whole, Layout.of(handle, state))
     size = sum(file.size for file in handle.state().files)
-    words = f"; its contents were written once for that ({size} bytes)"
-    return publish(handle, order, comments, hashes), words
+    return publish(handle, order, comments, hashes), size
 
 
 def _hashes(engine: Engine, layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:

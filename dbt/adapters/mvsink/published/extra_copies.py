@@ -88,11 +88,13 @@ def rows(
 ) -> Iterator[pa.Table]:
     """The missing copies, `AT_ONCE` at a time. Reads those files whole that have such rows."""
     for path, places in missing.items():
+        positions = np.sort(np.fromiter(places, np.int64, len(places)))
         begin = 0
         for table in scan(files[path], [*names, HASH]):
-            here = sorted(place for place in places if begin <= place < begin + len(table))
-            for place in here:
-                one, many = table.slice(place - begin, 1), places[place].many
-                for done in range(0, many, AT_ONCE):
-                    yield one.take(pa.array(np.zeros(min(many - done, AT_ONCE), np.int64)))
+            first, last = np.searchsorted(positions, [begin, begin + len(table)])
+            here = positions[first:last]
+            ends = np.cumsum([places[place].many for place in here.tolist()], dtype=np.int64)
+            for done in range(0, int(ends[-1]) if len(ends) else 0, AT_ONCE):
+                copies = np.arange(done, min(done + AT_ONCE, int(ends[-1])))
+                yield table.take(pa.array(here[np.searchsorted(ends, copies, side="right")] - begin))
             begin += len(table)

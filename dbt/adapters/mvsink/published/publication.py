@@ -1,6 +1,6 @@
 """A shard's contents as a Delta table over the shard's own files.
 
-    publish(handle, layout, columns)    after each run, where the view is published, too
+    publish(handle, order, comments)    after each run, where the view is published, too
 
 The table is derived: whatever it shows, the next publication makes it show the shard's newest
 version. It costs a commit with the list of rows that are hidden, and never a copy of a data file.
@@ -8,6 +8,7 @@ version. It costs a commit with the list of rows that are hidden, and never a co
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from pyroaring import BitMap64
 
 from dbt.adapters.mvsink import failpoints, limits, wall_clock
 from dbt.adapters.mvsink.local.rows import row_numbers
-from dbt.adapters.mvsink.physical import HASH
+from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.published import extra_copies, vectors
 from dbt.adapters.mvsink.published import table_log as log
 from dbt.adapters.mvsink.published.shown_rows import (
@@ -45,6 +46,7 @@ from dbt.adapters.mvsink.shard_sql import Layout
 
 # the hash of each row of the files of these directories, by path
 Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
+logger = logging.getLogger("mvsink.sink.append")
 SCANNED = 500_000  # rows in memory at once
 MAX_ROUNDS = 100
 ENGINE = "dbt-mvsink"
@@ -52,9 +54,9 @@ ENGINE = "dbt-mvsink"
 
 @dataclass(frozen=True)
 class Publication:
-    """What became of the table: its ``version``, the ``shown`` rows, and how many versions another
-    tool wrote that were undone. ``kept``: the error because of which it shows an earlier version.
-    ``changed``: whether a commit was made.
+    """What became of the table: its ``version``, whether a commit ``changed`` it, and how many
+    versions of other tools were undone. ``kept`` is the error because of which it shows an earlier
+    version of the shard.
     """
 
     version: int
@@ -86,8 +88,8 @@ def publish(
     """
     target = _log_of(handle)
     for _ in range(MAX_ROUNDS):
-        state = handle.state()
         live, broken = _loaded(target)
+        state = handle.state()  # after the table: what that shows is not newer, unless a log was restored
         if not state.readable:
             return Publication(live.version)
         schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
@@ -109,9 +111,18 @@ def publish(
             continue  # another run, or another tool: what is left to do is decided again
         failpoints.reach("table committed")
         if (live.version + 1) % log.CHECKPOINT_EVERY == 0:
-            collect(target, target.load(), handle.storage.clock() - REMOVED_GRACE_MS)
+            _keep_in_order(handle, target)
         return Publication(live.version + 1, changed=True, undone=live.foreign)
     raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
+
+
+def _keep_in_order(handle: WriteHandle, target: TableLog) -> None:
+    """A checkpoint, and collection. The commit is done, so a failure is left to a later run."""
+    try:
+        target.checkpoint()
+        collect(target, target.load(), handle.storage.clock() - REMOVED_GRACE_MS)
+    except (StorageError, Unreadable) as error:
+        logger.warning("table %s: left to a later run: %s", target.uri, error)
 
 
 def _is_whole(target: TableLog, live: PublishedVersion) -> bool:
@@ -247,7 +258,7 @@ def _scan(handle: WriteHandle) -> Scan:
     return scan
 
 
-OWN_TYPES = {HASH: pa.int64(), "_mv_diff": pa.int64(), "_mv_error": pa.string(), "_mv_time": pa.int64()}
+OWN_TYPES = {HASH: pa.int64(), DIFF: pa.int64(), ERROR: pa.string()}
 
 
 def _extra(

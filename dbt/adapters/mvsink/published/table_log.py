@@ -72,7 +72,6 @@ class PublishedVersion:
     version: int
     adds: Mapping[str, Action] = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
-    protocol: Action = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -81,9 +80,9 @@ class PublishedVersion:
         return max(self.version - self.transactions.get(OWN, -1), 0)
 
     def shows(self, version: int, generation: int) -> bool:
-        """Whether it shows this version of the shard or a later one, and no other tool wrote it."""
-        known = self.transactions.get(GENERATION, -1), self.transactions.get(SHARD, -1)
-        return not self.foreign and known >= (generation, version)
+        """Whether it shows exactly this version of the shard, and no other tool wrote it."""
+        known = self.transactions.get(GENERATION), self.transactions.get(SHARD)
+        return not self.foreign and known == (generation, version)
 
 
 NOTHING = PublishedVersion(-1)
@@ -120,7 +119,7 @@ class TableLog(LogStore):
 
     def _checkpoint(self, version: int) -> list[Action]:
         path = f"{LOG}/{version:020d}.checkpoint.parquet"
-        names = ["txn", "add", "metaData", "protocol"]
+        names = ["txn", "add", "metaData"]
         try:
             return [
                 {name: _plain(value) for name, value in row.items() if value is not None}
@@ -133,8 +132,6 @@ class TableLog(LogStore):
         """Write ``committed`` as exactly ``version``. Raises `VersionTaken`."""
         text = "\n".join(json.dumps(action, separators=(",", ":")) for action in committed) + "\n"
         self.put(commit_path(version), text.encode(), version)
-        if version and version % CHECKPOINT_EVERY == 0:
-            self._write_checkpoint()
 
     def put(self, path: str, content: bytes, version: int) -> None:
         """A new file, whole. Raises `VersionTaken` if it exists."""
@@ -174,8 +171,8 @@ class TableLog(LogStore):
         """Delete the log: the next commit is version 0 of another table."""
         self.delete_directory(LOG)
 
-    def _write_checkpoint(self) -> None:
-        """Raises `StorageError`; the commit stands."""
+    def checkpoint(self) -> None:
+        """Make the log fast to load. Raises `StorageError`."""
         try:
             table = DeltaTable(self.uri, storage_options=self.options)
             table.create_checkpoint()
@@ -202,7 +199,7 @@ def _store(uri: str, options: Mapping[str, str]) -> Any:
 class _Replay:
     def __init__(self) -> None:
         self.adds: dict[str, Action] = {}
-        self.last: dict[str, Action] = {"metaData": {}, "protocol": {}}
+        self.metadata: Action = {}
         self.transactions: dict[str, int] = {}
 
     def take(self, replayed: Iterable[Action]) -> None:
@@ -213,8 +210,7 @@ class _Replay:
                 self._remove(remove)
             if transaction := action.get("txn"):
                 self.transactions[transaction["appId"]] = transaction["version"]
-            for name in self.last:
-                self.last[name] = action.get(name) or self.last[name]
+            self.metadata = action.get("metaData") or self.metadata
 
     def _remove(self, remove: Action) -> None:
         """A file whose vector changes is removed with the old one, and added with the new one."""
@@ -224,10 +220,7 @@ class _Replay:
             del self.adds[path]
 
     def table(self, version: int) -> PublishedVersion:
-        described = self.last
-        return PublishedVersion(
-            version, self.adds, described["metaData"], described["protocol"], self.transactions
-        )
+        return PublishedVersion(version, self.adds, self.metadata, self.transactions)
 
 
 def _vector(action: Action) -> str:

@@ -15,7 +15,7 @@ import base64
 import struct
 import uuid
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,11 +108,6 @@ def unique_id(descriptor: Mapping[str, Any] | None) -> str:
     offset = descriptor.get("offset")
     place = "" if offset is None else f"@{offset}"
     return f"{descriptor.get('storageType')}{descriptor.get('pathOrInlineDv')}{place}"
-
-
-def bitmap(positions: Sequence[int]) -> BitMap64:
-    """These positions of a file as a vector."""
-    return BitMap64(positions)
 
 
 def _file_of(prefix: str, name: uuid.UUID) -> str:

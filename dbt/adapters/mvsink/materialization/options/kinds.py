@@ -58,15 +58,28 @@ def text_choice(*allowed: str) -> ValueKind[str]:
 
 
 def file_format(value: Any) -> str:
-    """How a model is published: `delta`, or `view` for every format of dbt-spark's that a shard
-    does not use.
+    """How a model is published: `delta`, or `view` for the formats of dbt-spark that a shard does
+    not use: a project may set them for models of all kinds.
     """
-    if not isinstance(value, str):
+    if not isinstance(value, str) or value.lower() not in ("delta", "view", *UNUSED_FORMATS):
         raise NotAllowed
     return "delta" if value.lower() == "delta" else "view"
 
 
-FILE_FORMAT = ValueKind(file_format, "'delta', 'view'", {"type": "string"})
+UNUSED_FORMATS = (
+    "parquet",
+    "iceberg",
+    "hudi",
+    "orc",
+    "csv",
+    "json",
+    "text",
+    "jdbc",
+    "hive",
+    "libsvm",
+    "avro",
+)
+FILE_FORMAT = ValueKind(file_format, "'delta', 'view'", {"enum": ["delta", "view", *UNUSED_FORMATS]})
 
 
 def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> ValueKind[E]:
