@@ -1,7 +1,8 @@
-"""Publishing a model as a table, where its `file_format` asks for one: see `published`.
+"""Publishes a model as a table if its `file_format` asks for one. `published` writes the table.
 
-A shard that an earlier release began, or whose records cannot all be distinguished, is compacted
-once: then all of it lies below the table's root, in one record for each row.
+Some shards cannot be shown as they are (`NotLocated`): an earlier release wrote their files outside
+the table's root, or two rows share a hash. Such a shard is compacted first. Afterwards all its live
+files are below the root, and equal rows are one record.
 """
 
 from __future__ import annotations
@@ -29,19 +30,22 @@ from dbt.adapters.mvsink.shard_sql.layout import files_of
 from dbt.adapters.mvsink.shard_sql.rewrite import compact
 
 log = logging.getLogger("mvsink.sink.append")
-KEPT = "file_format"  # a property of the shard: the format that it is published in, or was
+# The property of the shard that records the format that it was last published in.
+KEPT = "file_format"
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a run's line, and its warnings, say of the table."""
+    """What a run reports about the table: ``notes`` for its line, and warnings."""
 
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def publish_table(opened: Opened, docs: Docs) -> Words:
-    """Make the model's table show the shard. A table that is no longer wanted loses its log."""
+    """Make the model's table show the shard. If the model no longer wants a table, the
+    table's log is deleted.
+    """
     handle, engine = opened.handle, opened.context.engine
     kept = handle.state().properties.get(KEPT, "view")
     wanted = opened.context.options.file_format
@@ -52,7 +56,7 @@ def publish_table(opened: Opened, docs: Docs) -> Words:
         handle.set_properties({KEPT: wanted})
         return Words(("no longer published as a Delta table (file_format)",))
     if kept != wanted:
-        handle.set_properties({KEPT: wanted})  # from now on collection looks after the table's files
+        handle.set_properties({KEPT: wanted})  # first: if this run is killed, later ones know of the table
     order = [column.name for column in opened.columns]
     comments = docs.of_columns(opened.columns).column_comments or {}
     first = not is_published(handle)
@@ -76,7 +80,9 @@ def publish_table(opened: Opened, docs: Docs) -> Words:
 def _published(
     engine: Engine, handle: WriteHandle, order: Sequence[str], comments: Mapping[str, str]
 ) -> tuple[Publication, int]:
-    """The publication, and the bytes of the contents if they had to be written once more."""
+    """Publish the table, after a compaction if there must be one; also returns the bytes that the
+    compaction wrote, or 0.
+    """
 
     def hashes(layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:
         return _hashes(engine, layout, directories)
@@ -94,7 +100,9 @@ def _published(
 
 
 def _hashes(engine: Engine, layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:
-    """The hash of each row of the files of these directories, which are few."""
+    """The hash of each row of these directories' files, by path: the stored one, or computed by the
+    engine. Raises `NotLocated` if they have too many rows to bring into this process.
+    """
     files = files_of(directories)
     if sum(file.rows or 0 for file in files) > limits.LOCAL_ROWS:
         raise NotLocated("too many rows have no hash")

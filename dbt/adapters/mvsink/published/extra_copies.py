@@ -1,8 +1,15 @@
-"""Files of rows that a published table shows more often than the shard has records of them.
+"""Files with the extra copies of equal rows that a published table needs.
 
-Such a file has the model's columns and the rows' hash. A change hides rows of it by a deletion
-vector, as of other files, and writes a file with those that are missing. Once there are many files,
-or half of their rows are hidden, all are written again.
+A shard keeps equal rows as one record with a count. A table shows a record once, so every further
+copy needs a row of its own:
+
+    shard          a +3, b +1
+    table          a, b from the shard's file; a, a from a file of extra copies
+
+A file of extra copies has the model's columns and each row's hash. When the number of copies
+changes, surplus rows are hidden by the file's deletion vector, and missing rows go to a new file.
+Once there are more than `MAX_FILES`, or more than half of their rows are hidden, all extra copies
+are written again into one file.
 """
 
 from __future__ import annotations
@@ -20,24 +27,27 @@ from dbt.adapters.mvsink.physical import HASH
 from dbt.adapters.mvsink.published.shown_rows import Copies, Scan
 from dbt.adapters.mvsink.shard import DataFile
 
-DIRECTORY = "copies-"  # a directory below the table, whose name begins like this
-MAX_FILES = 8
-AT_ONCE = 100_000  # rows in memory
+DIRECTORY = "copies-"  # the prefix of the directories of such files, below the table
+MAX_FILES = 8  # each publication reads the hashes of all of them
+AT_ONCE = 100_000  # rows in memory at once
 
 
-Missing = Mapping[str, Mapping[int, Copies]]  # by file of the shard, and position
+# Extra copies to write, by the path of the shard's file that has the row, and its position there.
+Missing = Mapping[str, Mapping[int, Copies]]
 
 
 @dataclass(frozen=True)
 class Extra:
-    """The live files that stay, with what is hidden in each, and what is missing beside them."""
+    """Of the live files those that stay, with the positions hidden in each, and the copies that no
+    live file has.
+    """
 
     hidden: Mapping[str, BitMap64]
     missing: Missing
 
 
 def is_extra(path: str) -> bool:
-    """Whether a table's file is one of extra copies."""
+    """Whether this path below the table is that of a file of extra copies."""
     return path.startswith(DIRECTORY)
 
 
@@ -47,8 +57,8 @@ def fresh_path() -> str:
 
 
 def compared(wanted: Missing, live: Mapping[str, tuple[DataFile, BitMap64]], scan: Scan) -> Extra:
-    """What to hide in the ``live`` files, and what to write, so that they have what is ``wanted``.
-    Reads the live files' hashes.
+    """How to get from the ``live`` files, each with the rows hidden in it now, to the ``wanted``
+    copies: what to hide in each file, and which copies to write. Reads the live files' hashes.
     """
     hidden_rows = sum(len(vector) for _, vector in live.values())
     if len(live) > MAX_FILES or 2 * hidden_rows > sum(file.rows or 0 for file, _ in live.values()):
@@ -61,7 +71,7 @@ def compared(wanted: Missing, live: Mapping[str, tuple[DataFile, BitMap64]], sca
     for path, (file, vector) in live.items():
         more, position = BitMap64(vector), 0
         for table in scan(file, [HASH]):
-            for hashed in table.column(HASH).to_pylist():  # extra copies only
+            for hashed in table.column(HASH).to_pylist():  # a step per row, but only of extra copies
                 if position not in vector and left[hashed] > 0:
                     left[hashed] -= 1
                 else:
@@ -86,7 +96,9 @@ def _missing(wanted: Missing, left: Counter[int]) -> Missing:
 def rows(
     missing: Missing, names: Sequence[str], files: Mapping[str, DataFile], scan: Scan
 ) -> Iterator[pa.Table]:
-    """The missing copies, `AT_ONCE` at a time. Reads those files whole that have such rows."""
+    """The rows to write, at most `AT_ONCE` at a time. Reads each file of the shard that has such a
+    row from beginning to end.
+    """
     for path, places in missing.items():
         positions = np.sort(np.fromiter(places, np.int64, len(places)))
         begin = 0

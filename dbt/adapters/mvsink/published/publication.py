@@ -1,9 +1,10 @@
 """A shard's contents as a Delta table over the shard's own files.
 
-    publish(handle, order, comments)    after each run, where the view is published, too
+    publish(handle, order, comments)    after each run that also publishes the view
 
-The table is derived: whatever it shows, the next publication makes it show the shard's newest
-version. It costs a commit with the list of rows that are hidden, and never a copy of a data file.
+The table is derived from the shard: whatever it shows now, the next publication makes it show the
+shard's newest version. A publication costs one commit, which lists the rows that are hidden; it
+never copies a data file.
 """
 
 from __future__ import annotations
@@ -44,19 +45,21 @@ from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, member, parsed
 from dbt.adapters.mvsink.shard_sql import Layout
 
-# the hash of each row of the files of these directories, by path
+# computes the hash of each row of these directories: an array per file, by its path
 Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
 logger = logging.getLogger("mvsink.sink.append")
 SCANNED = 500_000  # rows in memory at once
-MAX_ROUNDS = 100
+MAX_ROUNDS = 100  # commits lost to other writers before a publication gives up
 ENGINE = "dbt-mvsink"
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What became of the table: its ``version``, whether a commit ``changed`` it, and how many
-    versions of other tools were undone. ``kept`` is the error because of which it shows an earlier
-    version of the shard.
+    """What a publication did: the table's ``version`` afterwards, whether it ``changed`` the table,
+    and how many commits of other tools it has ``undone``.
+
+    ``kept`` is empty, or the message of an error in the shard: because of it the table was left at
+    an earlier version of the shard.
     """
 
     version: int
@@ -67,7 +70,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the table is to be, from a version of the shard."""
+    """The version of the shard that the table is to show, with the table's columns in order."""
 
     state: ShardState
     layout: Layout
@@ -81,15 +84,18 @@ def publish(
     comments: Mapping[str, str],
     hashes: Hashes | None = None,
 ) -> Publication:
-    """Make the table show the newest version of the shard. ``order``: of its columns. ``hashes``:
-    computes those of directories in which some rows have none.
+    """Make the table show the newest version of the shard.
 
-    Raises `NotLocated`, `StorageError`.
+    ``order`` names the table's columns in their order; if it is empty, they are in the shard's.
+    ``comments`` are by column. ``hashes`` computes the hashes of directories in which some rows
+    have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`, `StorageError`.
     """
     target = _log_of(handle)
     for _ in range(MAX_ROUNDS):
         live, broken = _loaded(target)
-        state = handle.state()  # after the table: what that shows is not newer, unless a log was restored
+        # Read after the table's log, so that the table is never ahead of this state, unless an
+        # older copy of the shard's log was restored.
+        state = handle.state()
         if not state.readable:
             return Publication(live.version)
         schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
@@ -108,7 +114,7 @@ def publish(
                 target.forget()
             target.commit(live.version + 1, committed)
         except VersionTaken:
-            continue  # another run, or another tool: what is left to do is decided again
+            continue  # another run or tool was faster: load both logs and decide again
         failpoints.reach("table committed")
         if (live.version + 1) % log.CHECKPOINT_EVERY == 0:
             _keep_in_order(handle, target)
@@ -117,7 +123,10 @@ def publish(
 
 
 def _keep_in_order(handle: WriteHandle, target: TableLog) -> None:
-    """A checkpoint, and collection. The commit is done, so a failure is left to a later run."""
+    """Write a checkpoint and delete what is no longer needed.
+
+    The table is committed already, so a failure here is logged and a later run tries again.
+    """
     try:
         target.checkpoint()
         collect(target, target.load(), handle.storage.clock() - REMOVED_GRACE_MS)
@@ -126,8 +135,8 @@ def _keep_in_order(handle: WriteHandle, target: TableLog) -> None:
 
 
 def _is_whole(target: TableLog, live: PublishedVersion) -> bool:
-    """Whether the files are there that the table alone has: another tool may delete all that the
-    shard's log does not name.
+    """Whether the table's own files exist: vectors and extra copies. The shard's log does not name
+    them, so another tool's VACUUM of the shard may have deleted them.
     """
     own = {vectors.file_of(add.get("deletionVector") or {}) for add in live.adds.values()}
     own |= {path for path in live.adds if extra_copies.is_extra(path)}
@@ -135,7 +144,7 @@ def _is_whole(target: TableLog, live: PublishedVersion) -> bool:
 
 
 def _loaded(target: TableLog) -> tuple[PublishedVersion, bool]:
-    """The newest version, and whether the log has to be written again."""
+    """The table's newest version, and whether its log cannot be read and has to begin again."""
     try:
         return target.load(), False
     except Unreadable:
@@ -145,8 +154,8 @@ def _loaded(target: TableLog) -> tuple[PublishedVersion, bool]:
 def _actions(
     handle: WriteHandle, target: TableLog, wanted: Wanted, live: PublishedVersion, metadata: Mapping[str, Any]
 ) -> list[Mapping[str, Any]]:
-    """The actions of the commit that makes ``live`` what is ``wanted``. Writes vectors' files and
-    extra copies.
+    """The actions of the commit that takes the table from ``live`` to ``wanted``. The files that
+    the commit will name, of vectors and of extra copies, are written here.
     """
     shown = _shown(handle, wanted)
     files = {_below(file): file for file in shown.files}
@@ -201,7 +210,9 @@ def _shown(handle: WriteHandle, wanted: Wanted) -> ShownRows:
 def _one_row_each(
     places: Sequence[tuple[DataFile, Numbers, Numbers]], names: Sequence[str], scan: Scan
 ) -> bool:
-    """Whether all records of one hash are of one row. Raises `NotLocated` if they are many."""
+    """Whether records with the same hash are always the same row, compared column by column. Raises
+    `NotLocated` if there are too many records to compare in this process.
+    """
     if sum(len(positions) for _, positions, _ in places) > limits.LOCAL_ROWS:
         raise NotLocated("too many rows have no hash")
     parts: list[pa.Table] = []
@@ -220,13 +231,13 @@ def _one_row_each(
 
 
 def is_published(handle: WriteHandle) -> bool:
-    """Whether there is a table."""
+    """Whether the shard has a table."""
     return _loaded(_log_of(handle))[0].version >= 0
 
 
 def collect(target: TableLog, live: PublishedVersion, before: int) -> None:
-    """Delete vectors and extra copies from before that time (ms, by the storage's clock) that the
-    table's newest version does not name.
+    """Delete the vectors and extra copies that the ``live`` version, the newest, does not name, if
+    they were written before that time (ms, by the storage's clock).
     """
     named = {vectors.file_of(add.get("deletionVector") or {}) for add in live.adds.values()} | set(live.adds)
     for name in (vectors.PREFIX, *filter(extra_copies.is_extra, target.directories())):
@@ -264,7 +275,9 @@ OWN_TYPES = {HASH: pa.int64(), DIFF: pa.int64(), ERROR: pa.string()}
 def _extra(
     handle: WriteHandle, target: TableLog, wanted: Wanted, shown: ShownRows, live: PublishedVersion
 ) -> tuple[dict[str, DataFile], dict[str, BitMap64]]:
-    """The files of extra copies that the table is to have, and what is hidden in each."""
+    """The files of extra copies that the table needs, and the positions hidden in each. Writes the
+    missing copies.
+    """
     have = {
         path: (_extra_file(path, add), _vector(target, add))
         for path, add in live.adds.items()
@@ -291,7 +304,9 @@ def _extra_file(path: str, add: Mapping[str, Any]) -> DataFile:
 
 
 def _is_shown(target: TableLog, add: Mapping[str, Any] | None, vector: BitMap64) -> bool:
-    """Whether a live file hides exactly these rows."""
+    """Whether the table already shows this file with exactly these rows hidden. ``add`` is the
+    file's action in the log; None if the table does not show it.
+    """
     if add is None:
         return False
     descriptor = add.get("deletionVector")
@@ -301,7 +316,9 @@ def _is_shown(target: TableLog, add: Mapping[str, Any] | None, vector: BitMap64)
 
 
 def _vector(target: TableLog, add: Mapping[str, Any]) -> BitMap64:
-    """What a live file hides; nothing if that cannot be read, so that it is written again."""
+    """The positions hidden in a live file. A vector that cannot be read counts as empty: then it
+    differs from what is wanted, and is written again.
+    """
     descriptor = add.get("deletionVector")
     try:
         return vectors.read(descriptor, target.bytes_of) if descriptor else BitMap64()

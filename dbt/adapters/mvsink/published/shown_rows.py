@@ -1,20 +1,24 @@
 """Which records of a shard's live files a published table shows.
 
-A shard adds up updates; a table shows rows. Of each row, as many records with a positive diff are
-shown as the row has copies, the oldest first. All other records are hidden: negative ones, those
-that they take back, and errors.
+A shard adds up updates; a table shows rows. So the table shows some records of the shard's files as
+rows and hides the others. If a row has n copies, its n oldest records with a positive diff are
+shown. Hidden are its other positive records, which later updates took back, and all negative
+records and errors.
 
-    shard   base: a +1, b +1        then: a -1, c +1
-    table   base: a hidden          then: a -1 hidden
+    updates                  base: a +1, b +1     then: a -1, c +1
+    hidden in the table      base: a              then: a -1
+    rows of the table        b, c
 
-A record stands for one copy in a table, whatever its diff is. Where a row has more copies than
-records, the rest are *extra copies*, which the table has in files of its own.
+A record shown is one row, even if its diff is 3. If a row has more copies than records with a
+positive diff, the rest are *extra copies*, which the table has in files of its own.
 
-This is a function of the live files alone. So a table that another tool wrote to, or whose run was
-killed, comes right with the next publication.
+The live files alone decide this, never what the table showed before. So a table that another tool
+wrote to, or whose run was killed, is right again after the next publication.
 
-A record is known by its hash. A hash of the base that means two rows, or one row in two records,
-occurs in no other directory with hashes (`shard_sql.layout`).
+Records are matched by hash, without reading their other columns. That suffices: a hash that occurs
+twice in the base (two equal rows, or two rows that collide) occurs in no recent directory, because
+rows with such a hash are written there with NULL in its place (`shard_sql.layout`). For those
+NULLs, the caller of `shown_rows` computes hashes and says how to compare whole rows.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from dbt.adapters.mvsink.shard import DataFile, Directory
 
 Numbers = NDArray[np.int64]
 NO_HASHES: Mapping[str, Numbers] = MappingProxyType({})
-# the columns of these names of a file, in tables of any size and in the order of its rows
+# reads the named columns of a file: tables of any size, in the order of the file's rows
 Scan = Callable[[DataFile, Sequence[str]], Iterator[pa.Table]]
 
 
@@ -47,11 +51,15 @@ class Copies(NamedTuple):
 
 
 class NotLocated(Exception):
-    """Not every record can be distinguished from the others, or lies below the table."""
+    """The shard's files cannot be shown as they are: two rows share a hash, too many rows have
+    none, or a file is not below the table's root.
+    """
 
 
 class LiveErrors(Exception):
-    """The shard holds an error, so there are no rows to show; ``message`` is the smallest."""
+    """The shard holds an error, so it has no rows to show. ``message`` is the first of its messages
+    in alphabetical order.
+    """
 
     def __init__(self, message: str):
         super().__init__(message)
@@ -60,8 +68,8 @@ class LiveErrors(Exception):
 
 @dataclass(frozen=True)
 class ShownRows:
-    """The ``hidden`` rows of the ``files`` that a table shows, and the extra ``copies`` of rows by
-    file and position.
+    """What a table shows: the ``files`` with at least one visible row, and by file's path the
+    positions ``hidden`` in it and the extra ``copies`` that the row at a position needs.
     """
 
     files: tuple[DataFile, ...]
@@ -71,7 +79,9 @@ class ShownRows:
 
 @dataclass(frozen=True)
 class _Records:
-    """Records of some files: parallel arrays. ``file`` is an index."""
+    """Records of some files as parallel arrays. ``file`` is an index into a list of files,
+    ``position`` the number of the row in that file.
+    """
 
     file: Numbers
     position: Numbers
@@ -86,12 +96,13 @@ def shown_rows(
     hashes: Mapping[str, Numbers] = NO_HASHES,
     same: Callable[[Sequence[tuple[DataFile, Numbers, Numbers]]], bool] | None = None,
 ) -> ShownRows:
-    """The records that a table shows of these directories. ``hashes``: those of all rows of the
-    files in which some have none.
+    """What a table of these directories shows. Reads hashes and diffs of ``recent``, and the hashes
+    of ``base``.
 
-    Such rows may share a hash with others, so ``same`` is asked whether all records of one hash are
-    of one row: it is given files, positions and hashes. Reads hashes and diffs of ``recent``, and
-    the hashes of ``base``. Raises `LiveErrors`, `NotLocated`.
+    ``hashes`` are computed ones, by file, for the files in which some row has none stored. Equality
+    of those proves nothing, so ``same`` is called with the files, positions and hashes of all
+    records that have one of them, and returns whether equal hashes among them mean equal rows.
+    Raises `NotLocated` if they do not, and `LiveErrors`.
     """
     if base is not None and base.may_hold_errors:
         recent, base = (base, *recent), None
@@ -155,7 +166,9 @@ def _columns(records: _Records) -> tuple[Numbers, Numbers, Numbers, Numbers]:
 def _recent_records(
     files: Sequence[DataFile], first: int, scan: Scan, hashes: Mapping[str, Numbers]
 ) -> tuple[_Records, tuple[Numbers, Numbers]]:
-    """The rows' records, and where there are errors."""
+    """The records of rows, and the files and positions of the records of errors. ``first`` is the
+    index of the first file. Raises `LiveErrors` if the diffs of an error add up to more than 0.
+    """
     parts: list[tuple[Numbers, ...]] = []
     errors: list[tuple[Numbers, Numbers]] = []
     messages: dict[str, int] = {}
@@ -173,7 +186,7 @@ def _recent_records(
                 for message, diff in zip(
                     table.column(ERROR).filter(wrong).to_pylist(),
                     table.column(DIFF).filter(wrong).to_pylist(),
-                ):  # errors are few: a run records one for a message
+                ):  # a step per error, of which there are few: a run records one per message
                     messages[message] = messages.get(message, 0) + diff
                 kept = ~_array(wrong)
                 errors.append((np.full(int((~kept).sum()), index, np.int64), position[~kept]))
@@ -189,7 +202,7 @@ def _recent_records(
 def _doubtful(
     files: Sequence[DataFile], later: _Records, early: _Records, hashes: Mapping[str, Numbers]
 ) -> list[tuple[DataFile, Numbers, Numbers]]:
-    """Where the records are whose hash a row of the files in ``hashes`` has."""
+    """The files, positions and hashes of all records whose hash is among ``hashes``."""
     doubtful = np.unique(np.concatenate(list(hashes.values())))
     places = []
     for records in (later, early):
@@ -201,7 +214,9 @@ def _doubtful(
 
 
 def _base_records(files: Sequence[DataFile], touched: Numbers, scan: Scan) -> tuple[_Records, _Records]:
-    """The base's records whose hash is among ``touched``, and the others with a diff over 1."""
+    """The base's records whose hash is among ``touched``, which updates beside the base have; and
+    of the others those with a diff over 1, which need extra copies.
+    """
     wanted = pa.array(touched)
     records: list[tuple[Numbers, ...]] = []
     repeated: list[tuple[Numbers, ...]] = []
@@ -229,7 +244,9 @@ def _records(parts: Sequence[tuple[Numbers, ...]]) -> _Records:
 
 
 def _ranks(group: Numbers) -> tuple[Numbers, Numbers]:
-    """For each record, how many of its group come before it; and the records by group, in order."""
+    """For each record, how many records of its group come before it; and the records' indexes,
+    sorted by group.
+    """
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -261,6 +278,6 @@ class _Positions:
 
 
 def _add(copies: dict[int, dict[int, Copies]], *columns: Numbers) -> None:
-    """One step for each row that has extra copies."""
+    """Put them into ``copies``. A step per row, but only of rows that need extra copies."""
     for file, position, count, hashed in zip(*(column.tolist() for column in columns), strict=True):
         copies.setdefault(file, {})[position] = Copies(count, hashed)

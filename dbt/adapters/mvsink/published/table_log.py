@@ -6,8 +6,10 @@ commit a deletion vector.
 
     {"add": {"path": "<batch>/part-00000.parquet", ..., "deletionVector": {...}}}
 
-Three application transactions say which version of the shard the table shows, of which generation,
-and which version of the table was ours. If the table has a later one, another tool wrote to it.
+Each commit carries three of Delta's application transactions: `mvsink.shard` and
+`mvsink.generation` record which version and generation of the shard the table shows, and
+`mvsink.table` records the number of this very commit. If the table has later versions than that,
+another tool wrote them.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 
 SHARD, GENERATION, OWN = "mvsink.shard", "mvsink.generation", "mvsink.table"
-CHECKPOINT_EVERY = 20  # versions, as of a shard
+CHECKPOINT_EVERY = 20  # versions, as in a shard's own log
 PROTOCOL = {
     "minReaderVersion": 3,
     "minWriterVersion": 7,
@@ -65,8 +67,8 @@ Action = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PublishedVersion:
-    """One version of a table's log: the add actions of live files by path, its description, and
-    application transactions.
+    """One version of a table as its log has it: the `add` actions of live files by path, the
+    `metaData` action, and the version that each application transaction recorded, by its name.
     """
 
     version: int
@@ -76,11 +78,11 @@ class PublishedVersion:
 
     @property
     def foreign(self) -> int:
-        """How many of its newest versions are not ours."""
+        """How many versions other tools have written since the last one of ours."""
         return max(self.version - self.transactions.get(OWN, -1), 0)
 
     def shows(self, version: int, generation: int) -> bool:
-        """Whether it shows exactly this version of the shard, and no other tool wrote it."""
+        """Whether it shows exactly this version of the shard, and no other tool wrote to it."""
         known = self.transactions.get(GENERATION), self.transactions.get(SHARD)
         return not self.foreign and known == (generation, version)
 
@@ -89,15 +91,15 @@ NOTHING = PublishedVersion(-1)
 
 
 class TableLog(LogStore):
-    """The log of the table at ``uri``. ``storage_options`` are the `deltalake` package's."""
+    """The log of the table at ``uri``. ``options`` are `storage_options` of `deltalake`."""
 
     def object_store(self) -> pafs.FileSystem:
         """See `FileStore`."""
         return pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
 
     def load(self) -> PublishedVersion:
-        """The newest version; `NOTHING` if there is none. Raises `Unreadable` for a log that is not
-        whole, and for one that only newer tools can read.
+        """The newest version; `NOTHING` if there is none. Raises `Unreadable` if a commit or the
+        checkpoint is missing or cannot be read.
         """
         versions = sorted(self._versions())
         if not versions:
@@ -123,18 +125,20 @@ class TableLog(LogStore):
         try:
             return [
                 {name: _plain(value) for name, value in row.items() if value is not None}
-                for row in self.fields(path, names).to_pylist()  # files, not rows of data
+                for row in self.fields(path, names).to_pylist()  # a step per live file, not per row
             ]
         except StorageError as error:
             raise Unreadable(f"checkpoint {path} of {self.uri} cannot be read: {error}") from error
 
     def commit(self, version: int, committed: Sequence[Action]) -> None:
-        """Write ``committed`` as exactly ``version``. Raises `VersionTaken`."""
+        """Write these actions as exactly this version. Raises `VersionTaken` if it exists."""
         text = "\n".join(json.dumps(action, separators=(",", ":")) for action in committed) + "\n"
         self.put(commit_path(version), text.encode(), version)
 
     def put(self, path: str, content: bytes, version: int) -> None:
-        """A new file, whole. Raises `VersionTaken` if it exists."""
+        """Create a file with this content: readers see all of it or no file. Raises `VersionTaken`
+        with ``version`` if the file exists.
+        """
         if local_path(self.uri) is None:
             try:
                 store: Any = _store(self.uri, self.options or {})
@@ -168,11 +172,13 @@ class TableLog(LogStore):
             return bytes(file.read())
 
     def forget(self) -> None:
-        """Delete the log: the next commit is version 0 of another table."""
+        """Delete the log. The next commit is then version 0 of a new table."""
         self.delete_directory(LOG)
 
     def checkpoint(self) -> None:
-        """Make the log fast to load. Raises `StorageError`."""
+        """Write a checkpoint, so that readers load one file in place of many commits, and delete
+        the commits that Delta's log retention no longer keeps. Raises `StorageError`.
+        """
         try:
             table = DeltaTable(self.uri, storage_options=self.options)
             table.create_checkpoint()
@@ -182,8 +188,10 @@ class TableLog(LogStore):
 
 
 def _store(uri: str, options: Mapping[str, str]) -> Any:
-    """The store at ``uri`` for a put that replaces nothing. ``options`` are the `deltalake`
-    package's: those of its HTTP client are given apart, and those that only it knows are left out.
+    """obstore's client for ``uri``: only it offers a put that fails if the file exists.
+
+    ``options`` are the `deltalake` package's. obstore takes those of the HTTP client in an argument
+    of their own. Those that only `deltalake` knows are left out.
     """
     client: dict[str, str | bool] = {}
     config: dict[str, str] = {}
@@ -213,7 +221,9 @@ class _Replay:
             self.metadata = action.get("metaData") or self.metadata
 
     def _remove(self, remove: Action) -> None:
-        """A file whose vector changes is removed with the old one, and added with the new one."""
+        """When a file's vector changes, one commit removes the file with the old vector and adds it
+        with the new one, in any order. So only a removal with the live vector counts.
+        """
         path = unquote(remove["path"])
         live = self.adds.get(path)
         if live is not None and _vector(live) == _vector(remove):
@@ -228,7 +238,9 @@ def _vector(action: Action) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A checkpoint's maps are lists of pairs, and what is left out there is NULL."""
+    """A checkpoint's value as a commit would have it: in Parquet, maps are read as lists of pairs,
+    and fields that an action does not have as NULL.
+    """
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
@@ -237,7 +249,7 @@ def _plain(value: Any) -> Any:
 
 
 def added(path: str, size: int, rows: int, vector: Action | None) -> Action:
-    """The action that shows a file."""
+    """The action that adds a file with its deletion vector, if it has one."""
     statistics = {"numRecords": rows, "tightBounds": vector is None}
     add = {
         "path": quote(path),
@@ -251,7 +263,7 @@ def added(path: str, size: int, rows: int, vector: Action | None) -> Action:
 
 
 def removed(add: Action) -> Action:
-    """The action that takes a live file's ``add`` back."""
+    """The action that removes a live file, made from the ``add`` that added it."""
     kept = {name: add[name] for name in ("path", "size") if name in add}
     remove = {
         **kept,
@@ -265,7 +277,7 @@ def removed(add: Action) -> Action:
 
 
 def described(columns: pa.Schema, comments: Mapping[str, str], shard_id: str) -> Action:
-    """The description of a table with these columns; see `same_description`."""
+    """The `metaData` action of a table with these columns, without its `createdTime`."""
     fields = dict(parsed(Schema.from_arrow(columns).to_json()))
     for each in fields["fields"]:
         each["nullable"] = True
@@ -281,7 +293,7 @@ def described(columns: pa.Schema, comments: Mapping[str, str], shard_id: str) ->
 
 
 def same_description(one: Action, other: Action) -> bool:
-    """Whether two descriptions differ in nothing that readers see."""
+    """Whether two `metaData` actions have the same columns, comments and configuration."""
     return all(_described(one, name) == _described(other, name) for name in ("schemaString", "configuration"))
 
 
@@ -291,12 +303,12 @@ def _described(metadata: Action, name: str) -> Any:
 
 
 def transaction(name: str, version: int) -> Action:
-    """The action that records ``version`` under a name."""
+    """The application transaction that records ``version`` under this name."""
     return {"txn": {"appId": name, "version": version, "lastUpdated": wall_clock.now_ms()}}
 
 
 def features(columns: pa.Schema) -> Action:
-    """The protocol that a table with these columns needs."""
+    """The `protocol` action of a table with these columns."""
     if any(_zoneless(each.type) for each in columns):
         return {
             name: [*value, "timestampNtz"] if isinstance(value, list) else value

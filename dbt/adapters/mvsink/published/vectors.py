@@ -23,9 +23,12 @@ from pyroaring import BitMap64
 
 MAGIC = 1681511377
 VERSION = b"\x01"
-INLINE_BYTES = 512  # of a vector that the log itself holds; a commit names hundreds of files
-PREFIX = "_vectors"  # the directory of vectors' files: VACUUM looks into no such directory
-# Z85 is base 85 as Python has it, with other digits
+# A vector of at most this many bytes is kept in the log, a larger one in a file: a commit may name
+# hundreds of files, and every reader parses the commit whole.
+INLINE_BYTES = 512
+# The directory of vectors' files. VACUUM leaves directories alone whose name begins with `_`.
+PREFIX = "_vectors"
+# Z85 is the base 85 of Python's `b85encode` with other digits.
 _PYTHON = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _TO_Z85, _FROM_Z85 = bytes.maketrans(_PYTHON, _Z85), bytes.maketrans(_Z85, _PYTHON)
@@ -33,13 +36,14 @@ _UUID_DIGITS = 20
 
 
 class UnknownVector(ValueError):
-    """A deletion vector that is not written as the protocol has it."""
+    """A deletion vector that does not follow the protocol, or that is damaged."""
 
 
 @dataclass(frozen=True)
 class StoredVectors:
-    """Descriptors of vectors as the log keeps them, by data file, and the file of the large ones,
-    with its path below the table; None if all are in the log.
+    """Vectors ready to be stored: the descriptor of each for the log, by data file, and the
+    ``content`` of the file that holds the large ones. ``path`` is that file's path below the table;
+    None if all vectors fit into the log.
     """
 
     descriptors: Mapping[str, Mapping[str, Any]]
@@ -48,7 +52,7 @@ class StoredVectors:
 
 
 def written(vectors: Mapping[str, BitMap64]) -> StoredVectors:
-    """How to keep these vectors, by data file. Nothing is written."""
+    """How to store these vectors, which are by data file. The caller writes the file."""
     name = uuid.uuid4()
     descriptors: dict[str, Mapping[str, Any]] = {}
     content = bytearray(VERSION)
@@ -67,7 +71,9 @@ def written(vectors: Mapping[str, BitMap64]) -> StoredVectors:
 
 
 def file_of(descriptor: Mapping[str, Any]) -> str | None:
-    """The path of the vector's file below the table; None if it is in the log, or elsewhere."""
+    """The path of a vector's file below the table; None if the vector is in the log, or if its file
+    is named in another way than by a UUID.
+    """
     text = descriptor.get("pathOrInlineDv")
     if descriptor.get("storageType") != "u" or not isinstance(text, str) or len(text) < _UUID_DIGITS:
         return None
@@ -102,7 +108,7 @@ def read(descriptor: Mapping[str, Any], bytes_of: Callable[[str], bytes]) -> Bit
 
 
 def unique_id(descriptor: Mapping[str, Any] | None) -> str:
-    """What distinguishes two vectors of one file in the log; empty without one."""
+    """A text that distinguishes the vectors that one data file has had; empty if it has none."""
     if not descriptor:
         return ""
     offset = descriptor.get("offset")
