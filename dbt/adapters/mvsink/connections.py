@@ -1,4 +1,8 @@
-"""dbt's connection manager: connections of the factory, and dbt-spark's for every other method."""
+"""The connection manager that dbt finds by its name.
+
+It opens the connections of `connection.factory`. For a method that is not there, such as `thrift`
+or `http`, it opens dbt-spark's.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,8 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
     def __init__(self, profile: Any, mp_context: Any):
         super().__init__(profile, mp_context)
-        # another one once a statement of macros or hooks may have changed the catalog
+        # Replaced by another object when a statement of a macro or hook may have changed the
+        # catalog: what is known of the catalog is used only while this is the same object.
         self.user_changes = object()
         if isinstance(profile.credentials, MvsinkCredentials):
             profile.credentials.belong_to(_project(profile))
@@ -54,13 +59,14 @@ class MvsinkConnectionManager(SparkConnectionManager):
         return connection
 
     def clear_transaction(self) -> None:
-        """Nothing: Spark has no transactions. dbt's own leaves one open, and opens a connection to
-        roll it back at the end of each run; a server that is lost would be reported twice.
+        """Do nothing, because Spark has no transactions. dbt's method would leave one open, and at
+        the end of each run a connection would be opened to roll it back: a lost server would be
+        reported twice.
         """
 
     def execute(self, sql: str, *arguments: Any, **options: Any) -> tuple[AdapterResponse, agate.Table]:
-        """dbt-spark's, with errors translated also while rows are fetched: the embedded session
-        evaluates a query only then.
+        """As in dbt-spark, but errors are also translated that occur while rows are fetched. The
+        embedded session evaluates a query only then.
         """
         try:
             with self.exception_handler(sql):
@@ -71,7 +77,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:
-        """Raise every engine error as dbt's, with the engine's own message and the cause kept."""
+        """Raise every error of the engine as one of dbt's, with its message and its cause."""
         try:
             yield
         except DbtRuntimeError:
@@ -82,7 +88,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
 
 def _project(profile: Any) -> str:
-    """The project's directory; from dbt's flags under `dbt debug`, which has a profile alone."""
+    """The project's directory. `dbt debug` has only a profile: there, dbt's flags name it."""
     from dbt import flags
 
     get_flags: Any = flags.get_flags  # untyped

@@ -1,4 +1,8 @@
-"""Two shards at two times compared: by `mvsink diff`, and by `mvsink plan --against`."""
+"""Compares two shards, or one shard at two times, for `mvsink diff` and `mvsink plan --against`.
+
+The two sides are called A and B. The result is the JSON of `mvsink diff`, from which the texts for
+people are made.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def takes_sample(help: str) -> Option:
 
 
 def takes_detailed_exitcode(condition: str) -> Option:
-    """``--detailed-exitcode``: `DIFFERS` on that condition."""
+    """``--detailed-exitcode``: exit with `DIFFERS` if that condition holds."""
     return click.option("--detailed-exitcode", is_flag=True, help=f"Exit code {DIFFERS} if {condition}.")
 
 
@@ -58,9 +62,11 @@ def compared_sides(
     *,
     disjoint: bool = False,
 ) -> Values:
-    """Compare two shards at two times. ``names`` are those of the key's columns; if it is empty,
-    they are taken from ``manifest``; with None there is no key. With ``disjoint``, sides without a
-    column in common are not an error.
+    """Compare two shards, each at a point in time; returns the JSON of `mvsink diff`.
+
+    Rows are paired by a key: the columns in ``names``, or if there are none, a key that the model
+    has in ``manifest``. Without names and with None for the manifest, no rows are paired. It is an
+    error if the sides have no column in common, unless ``disjoint`` is true.
     """
     layouts = [pasts[0].layout()]
     layouts.append(layouts[0] if pasts[1] is pasts[0] else pasts[1].layout())
@@ -117,22 +123,24 @@ def _diff_values(diff: Diff, columns: Columns) -> Values:
 
 @dataclass(frozen=True)
 class ModelKey:
-    """``columns``, and the ``source`` that says so, in words."""
+    """The columns of a model's key, and where it is from (``source``), as people read it."""
 
     columns: tuple[str, ...]
     source: str
 
 
 def named_columns(options: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """The columns that ``--key`` options name: ``a,b`` is two unless it is the name of one."""
+    """The columns that ``--key`` options name. ``a,b`` means two columns, unless it is the name of
+    one.
+    """
     whole = {column.lower() for column in columns}
     split = ([option] if option.lower() in whole else option.split(",") for option in options)
     return [name.strip() for names in split for name in names]
 
 
 def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> ModelKey | None:
-    """The first key whose columns are all among ``columns``: a primary key, then other unique
-    constraints, then tests of one column, then of several.
+    """The first key whose columns are all among ``columns``. A primary key is tried first, then
+    other unique constraints, then unique tests of one column, then those of several.
     """
     node = manifest.nodes.get(unique_id)
     allowed = {column.lower() for column in columns}
@@ -159,7 +167,9 @@ def _tests(manifest: Any, unique_id: str) -> Sequence[ModelKey]:
 
 
 def _unique_tests(manifest: Any, unique_id: str) -> Iterator[ModelKey]:
-    """The unique tests of the model; tests of only some rows (`where`) do not count."""
+    """The keys that the model's unique tests imply. A test of only some rows (`where`) implies
+    none.
+    """
     for node in manifest.nodes.values():
         metadata = getattr(node, "test_metadata", None)
         if metadata is None or getattr(node, "attached_node", None) != unique_id or node.config.where:
@@ -171,7 +181,7 @@ def _unique_tests(manifest: Any, unique_id: str) -> Iterator[ModelKey]:
 
 
 def text_lines(values: Values) -> list[str]:
-    """For a terminal."""
+    """The comparison as lines for a terminal."""
     lines = [f"{values['model']}{_paired_by(values)}"]
     lines += [f"  {side.upper()}  {_side_text(values, side)}" for side in "ab"]
     lines += ["", *(f"  {line}" for line in _findings(values))]
@@ -181,7 +191,7 @@ def text_lines(values: Values) -> list[str]:
 
 
 def markdown_lines(values: Values) -> list[str]:
-    """Markdown. The sample is a block of code, in which nothing is markup."""
+    """The comparison in Markdown. The sample is a block of code, so its values need no escaping."""
     lines = [f"### {escaped(values['model'])}", ""]
     lines += [f"- {side.upper()}: {escaped(_side_text(values, side))}" for side in "ab"]
     if values["key"]:
@@ -246,7 +256,9 @@ def _notes(values: Values) -> Iterator[str]:
 
 
 def sample_of(values: Values) -> Iterator[str]:
-    """A line for each row: `-` only in A, `+` only in B, `!` changed."""
+    """One line per row of the sample. It begins with `-` if the row is only in A, with `+` if it is
+    only in B, and with `!` if it changed.
+    """
     for change in values["sample"]:
         a, b = change["a"], change["b"]
         if a is not None and b is not None:

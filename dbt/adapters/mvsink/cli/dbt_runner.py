@@ -1,4 +1,7 @@
-"""dbt in this process: quiet, with its results as values. dbt is imported at its first run."""
+"""Runs dbt in this process, quietly, and returns its results as values.
+
+Importing dbt's runner takes long, so it happens at the first run.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ VIEW, TASK = "self_correcting_mv", "continual_task"
 MAINTAINED = (VIEW, TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-WAITS = ("waiting for the embedded metastore", "starting Spark")  # shown on stderr: they may take minutes
+WAITS = ("waiting for the embedded metastore", "starting Spark")  # messages to show: they may take minutes
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Model:
 
     unique_id: str
     materialized: str
-    selector: str  # what `--select` calls it
+    selector: str  # its name for `--select`
 
     @property
     def maintained(self) -> bool:
@@ -37,7 +40,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """As in ``ref()``; `orders.v2` for a version."""
+        """Its name as in ``ref()``; `orders.v2` for a version."""
         return self.unique_id.split(".", 2)[-1]
 
 
@@ -73,7 +76,7 @@ class MacroOutput:
     warnings: list[str] = field(default_factory=list)
 
     def collect(self, event: Any) -> None:
-        """Keep the text of one of dbt's events, if it is one of these."""
+        """Keep the text of an event of dbt, if it is a macro's line or a warning."""
         if event.info.name == "JinjaLogInfo":
             self.lines.append(str(event.data.msg))
         elif event.info.name == "AdapterEventWarning":
@@ -86,10 +89,12 @@ class DbtFailed(click.ClickException):
 
 @dataclass(frozen=True)
 class Dbt:
-    """dbt with these options. Other ``vars`` make dbt parse the whole project again.
+    """dbt with the options of a command. If ``vars`` differ from those of the last run, dbt parses
+    the whole project again.
 
-    ``state`` is a directory with the manifest of another state of the project, for `state:`
-    selectors and for ``defer``: what is not selected is read where that state has it.
+    ``state`` is a directory with the manifest of another state of the project. Selectors like
+    `state:modified` compare with it. With ``defer``, models that are not selected are read from
+    where they are in that state.
     """
 
     project_dir: str
@@ -115,8 +120,8 @@ class Dbt:
         ]
 
     def run(self, models: Iterable[Model], manifest: Any = None) -> list[RunResult]:
-        """`dbt run` of exactly these models: their results, and those of hooks of the run that
-        failed.
+        """`dbt run` of exactly these models. Returns their results, and those of the run's hooks
+        (`on-run-start`, `on-run-end`) that failed.
         """
         selected = ["--select", *(model.selector for model in models)]
         deferred = [*(["--defer"] if self.defer else []), *(["--favor-state"] if self.favor_state else [])]
@@ -140,8 +145,8 @@ class Dbt:
         return output
 
     def ask(self, macro: str, request: Any, manifest: Any, answers: int = 1) -> list[Any]:
-        """A macro's answer to a request, both as JSON. The answer is in the last lines that it
-        logs.
+        """Call a macro with a request as JSON. It answers by logging ``answers`` lines of JSON at
+        its end, which are returned as values.
         """
         output = self.operation(macro, {"request": json.dumps(request)}, manifest)
         return [json.loads(line) for line in output.lines[-answers:]]
@@ -149,8 +154,8 @@ class Dbt:
     def _invoke(
         self, command: Sequence[str], manifest: Any, listener: Callable[[Any], None] | None = None
     ) -> Any:
-        """dbt's result. Raises `DbtFailed` for an exception of dbt's, and `KeyboardInterrupt` as it
-        is. ``listener`` gets dbt's events.
+        """dbt's result of a command. ``listener`` gets dbt's events. If dbt ends with an exception,
+        raises `DbtFailed`, or `KeyboardInterrupt` if it was interrupted.
         """
         from dbt.cli.main import dbtRunner
 
@@ -174,7 +179,7 @@ class Dbt:
 
 
 def through_dbt(dbt: Dbt, manifest: Any) -> Query:
-    """Queries through dbt's connection, whatever it is. Raises `DbtFailed`."""
+    """A function that runs queries through dbt's connection. It raises `DbtFailed`."""
 
     def query(text: str, what: str) -> Sequence[Sequence[object]]:
         [rows] = dbt.ask("mvsink_read", {"query": text, "what": what}, manifest)
@@ -214,12 +219,12 @@ def _show_waits(event: Any) -> None:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """A context in which SIGTERM does what SIGINT does, including other handlers of Ctrl-C, such as
-    a wait for the metastore.
+    """A context in which SIGTERM does what Ctrl-C does: it calls the handler of SIGINT that is
+    installed at that time, such as the one of a wait for the metastore.
     """
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        if not callable(signal.getsignal(signal.SIGINT)):  # ignored, as in a job of a shell's background
+        if not callable(signal.getsignal(signal.SIGINT)):  # ignored, as in a shell's background jobs
             raise KeyboardInterrupt
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -232,7 +237,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """A context in which both signals are ignored, for short work that must be complete."""
+    """A context in which SIGINT and SIGTERM are ignored, for short work that must be completed."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

@@ -1,12 +1,13 @@
-"""Finding shards, opening them to read their logs, and selecting some of them.
+"""Finds the shards of a target, opens them to read their logs, and selects some of them.
 
 A shard of a target is the Delta table at ``<shard_root>/<schema>/<identifier>``. The companion
 shards of a task's inputs are below it, at ``_inputs/<id>``, and the sums of a view at
 ``_sums/<id>``. Anything else there is ignored. A shard that cannot be read is listed with its
 error, so that it does not hide the others.
 
-Directories are listed through the store of the logs: paths, and every URI that the `deltalake`
-package accepts (``s3://``, ``gs://``, ``abfss://``, ...), with the profile's ``storage_options``.
+Directories are listed through the store that also reads the logs. So a shard root is a path or any
+URI that the `deltalake` package accepts (``s3://``, ``gs://``, ``abfss://``, ...), with the
+profile's ``storage_options``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from dbt.adapters.mvsink.shard_sql.properties import owner_of
 
 LOG = "_delta_log"
 THREADS = 8
-TIMEOUT = 2.0  # seconds for a log that cannot be read: a run would wait longer
+TIMEOUT = 2.0  # seconds before a log that cannot be read is given up; a run waits longer
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -85,7 +86,7 @@ class DiscoveredShard:
 
     @property
     def argument(self) -> dict[str, str]:
-        """What macros take for it."""
+        """The shard as an argument of the adapter's macros."""
         schema, _, identifier = self.relation.rpartition(".")  # a schema may be `catalog.schema`
         return {"schema": schema, "identifier": identifier, "uri": self.uri}
 
@@ -102,7 +103,9 @@ class DiscoveredShard:
 
 
 def find_shards(target: Target) -> list[DiscoveredShard]:
-    """All shards below ``target.shards``, by relation; `click.ClickException` if listing fails."""
+    """All shards below ``target.shards``, in the order of their names. Raises
+    `click.ClickException` if they cannot be listed.
+    """
     store = DeltaStorage(target.shards, target.storage_options)
     client = ShardClient(target.storage_options, timeout=TIMEOUT)
     with failing(f"cannot list the shards below {masked(target.shards)}"):  # stores raise all kinds
@@ -164,11 +167,12 @@ def _open(
 def choose(
     shards: Sequence[DiscoveredShard], target: Target, models: Sequence[str], all_owners: bool = False
 ) -> list[DiscoveredShard]:
-    """The shards of this project and target, or of ``all_owners``; of ``models`` only, if any.
+    """Those of ``shards`` that are of this project and target, or of any with ``all_owners``. If
+    ``models`` are named, only theirs.
 
     A model is named as in ``ref()``, by its unique id, or as ``schema.identifier``. An unknown name
-    is a `click.UsageError` that lists the known ones. A shard that cannot be read has no known
-    owner and is always included.
+    raises `click.UsageError`, which lists the known ones. A shard that cannot be read has no known
+    owner, so it counts as one of this project.
     """
     visible = [shard for shard in shards if all_owners or shard.owner is None or _is_mine(shard, target)]
     visible = [shard for shard in visible if all_owners or shard.owner or shard.error]
@@ -184,7 +188,9 @@ def choose(
 def choose_one(
     shards: Sequence[DiscoveredShard], target: Target, model: str, all_owners: bool = False
 ) -> DiscoveredShard:
-    """The only one of `choose`; `click.UsageError` if there are several."""
+    """The only shard that `choose` returns for ``model``. Raises `click.UsageError` if there are
+    several.
+    """
     chosen = choose(shards, target, (model,), all_owners)
     if len(chosen) > 1:
         relations = ", ".join(shard.relation for shard in chosen)
@@ -209,14 +215,16 @@ def _is_mine(shard: DiscoveredShard, target: Target) -> bool:
 
 
 def in_parallel(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """``function`` of each item, in order; `THREADS` at a time, because logs may be remote."""
+    """The results of ``function`` for all items, in their order. `THREADS` run at a time, because
+    logs may be remote.
+    """
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(function, items))
 
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show a line on stderr meanwhile, if stderr is a terminal."""
+    """Show this text on stderr during the block, if stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -226,7 +234,7 @@ def progress(doing: str) -> Iterator[None]:
 
 
 def words(error: BaseException) -> str:
-    """The first line of an error's text: some libraries append a stack."""
+    """The first line of an error's text, because some libraries append a stack trace."""
     return masked(next(iter(str(error).strip().splitlines()), type(error).__name__))
 
 
@@ -242,22 +250,24 @@ class ShardHistory:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """The model's name."""
         return self.shard.model
 
     def point(self, text: str) -> Point:
-        """See `history.points`."""
+        """The point in time that the user wrote as ``text`` (`history.points`)."""
         with refused():
             return resolve(text, self.state, self.commits, self.name)
 
     def layout(self) -> Layout:
-        """Its files as SQL."""
+        """The shard's files, sorted into the parts that SQL reads."""
         with refused():
             return Layout.of(self.reader, self.state)
 
 
 def open_past(target: Target, model: str) -> ShardHistory:
-    """The only shard of ``target`` of that name. Raises click's errors."""
+    """The shard of that model in ``target``, with its history. Raises click's errors, also if there
+    are several.
+    """
     shard = choose_one(find_shards(target), target, model)
     reader, state = shard.opened()
     with failing(shard.relation), progress(f"reading the log of {shard.relation}"):
@@ -266,7 +276,7 @@ def open_past(target: Target, model: str) -> ShardHistory:
 
 @contextmanager
 def failing(what: str, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
-    """These errors leave this block as click's, after ``what``."""
+    """Raise these errors of the block as `click.ClickException`, with ``what`` before the text."""
     try:
         yield
     except errors as error:
@@ -277,8 +287,8 @@ def failing(what: str, errors: tuple[type[Exception], ...] = (Exception,)) -> It
 def writing(
     target: Target, shard: DiscoveredShard, purpose: str, name: str | None = None
 ) -> Iterator[WriteHandle]:
-    """A handle that commits to the shard. `click.ClickException` with its ``name``, by default the
-    relation, if the shard refuses.
+    """A handle that commits to the shard. Errors of the shard are raised as `click.ClickException`
+    with its ``name`` before their text, which is the relation by default.
     """
     with failing(name or shard.relation, (ShardError,)):
         reader = ShardClient(target.storage_options).open_reader(shard.uri)
@@ -288,7 +298,9 @@ def writing(
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """Errors of the lower layers leave this block as click's: wrong usage, or a failure."""
+    """Raise errors of the lower layers as click's: a `UsageError` for what the user wrote wrongly,
+    a `ClickException` for the rest.
+    """
     try:
         yield
     except (InvalidPoint, InvalidKey) as error:
@@ -297,7 +309,8 @@ def refused() -> Iterator[None]:
         raise click.ClickException(masked(str(error))) from error
 
 
-# With this click passes `-1` on as an argument; `check_arguments` finds misspelled options then.
+# With this, click takes `-1` for an argument. It then also takes misspelled options for arguments,
+# which `check_arguments` finds.
 POINTS_ARE_ARGUMENTS = {"ignore_unknown_options": True}
 
 

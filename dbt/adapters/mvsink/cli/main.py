@@ -1,4 +1,4 @@
-"""`mvsink`: the entry point."""
+"""The entry point of the command `mvsink`, with its subcommands."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""A run in temporary schemas and a temporary directory, compared with another target's shards.
+"""A *rehearsal*: a run in temporary schemas and a temporary directory, which is then compared with
+the shards of another target.
 
 dbt runs the selected models as usual, tables and plain views included, so each model is computed
-from what the models before it *would* hold. Models that are not selected are read where the other
-target has them, or with ``--state`` where that state has them; so are tasks, and models that are
-paused there. Everything is deleted afterwards, even after a failure or an interrupt.
+from what the models before it *would* hold. Some models are not run: those that are not selected,
+tasks, and models that are paused in the other target. Models that read them find those of the other
+target, or with ``--state`` those of that state. Everything temporary is deleted afterwards, even
+after a failure or an interrupt.
 """
 
 from __future__ import annotations
@@ -38,16 +40,20 @@ from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.history.points import LATEST
 from dbt.adapters.mvsink.shard_sql.properties import pause_of
 
-SCHEMA = "mvsink_plan_"  # what temporary schemas begin with: no others are dropped
-DELETIONS, PAUSE = 20, 0.25  # how often the directory is deleted again, and seconds between
+SCHEMA = "mvsink_plan_"  # the prefix of temporary schemas; no others are dropped
+DELETIONS, PAUSE = 20, 0.25  # attempts to delete the directory, and seconds between two
 Shards = Mapping[str, DiscoveredShard]
 
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """The result of one model's run. ``difference``: from the other target's shard (A), as the JSON
-    of `mvsink diff`; None if that target has no shard of the model. ``forecast``: what its policies
-    make of that (`sink.forecast`). ``paused``: why the model was not run.
+    """The result of one model's run.
+
+    ``difference`` compares it with the other target's shard, which is A, as the JSON of `mvsink
+    diff`; it is None if that target has no shard of the model. ``forecast`` says what a run with
+    this difference would do there: whether the publish gate passes, which columns change, and
+    whether a new generation begins (`run_plan.Forecast`). ``paused`` says why the model was not
+    run, or is empty.
     """
 
     ran: RunResult
@@ -58,15 +64,18 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The place: dbt with a profile of it, and the other target."""
+    """Where a rehearsal runs: dbt with a profile for the temporary ``directory``, and the other
+    target to compare with.
+    """
 
     dbt: Dbt
     other: Target
     directory: Path
 
     def run(self, models: Sequence[Model], manifest: Any, sample: int) -> list[Rehearsed]:
-        """Run ``models``, all but tasks and what is paused, and compare what is maintained. Of the
-        others only failures are returned. ``manifest``: its.
+        """Run those of ``models`` that are neither tasks nor paused, and compare the maintained
+        ones. The others are returned only if they failed. ``manifest`` is that of the rehearsal's
+        dbt. ``sample`` is how many rows of each kind of difference to return.
         """
         before = _by_model(self.other)
         paused = {name: words for name, shard in before.items() if (words := _paused(shard))}
@@ -107,7 +116,7 @@ class Rehearsal:
         return self.dbt.project_dir, self.dbt.profiles_dir, self.dbt.profile
 
     def _drop(self, schemas: Sequence[str], manifest: Any) -> None:
-        """A failure leaves empty schemas behind and is reported; it hides no other error."""
+        """Drop the temporary schemas. A failure is only reported, to hide no other error."""
         if not schemas:
             return
         try:
@@ -118,7 +127,9 @@ class Rehearsal:
 
 @contextmanager
 def rehearsal(dbt: Dbt, target: Target, against: str) -> Iterator[Rehearsal]:
-    """The place for one run of ``dbt`` as in ``target``; ``against`` is the other's name."""
+    """Prepare a rehearsal of ``target``, and delete its directory afterwards. ``against`` is the
+    name of the target to compare with.
+    """
     other = load_target(dbt.project_dir, dbt.profiles_dir, dbt.profile, against, dbt.vars)
     directory = Path(tempfile.mkdtemp(prefix=SCHEMA))
     try:
@@ -141,7 +152,7 @@ def rehearsal(dbt: Dbt, target: Target, against: str) -> Iterator[Rehearsal]:
 
 
 def _delete(directory: Path) -> None:
-    """Tasks of a cancelled query may still write for a moment."""
+    """Delete the directory, several times: a cancelled query may still write for a moment."""
     for _ in range(DELETIONS):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -151,15 +162,15 @@ def _delete(directory: Path) -> None:
 
 
 def _state(dbt: Dbt, directory: Path) -> Path:
-    """The manifest of a target, as dbt's `--state` wants it."""
+    """Write the manifest of a target into ``directory``, as dbt's `--state` expects it."""
     directory.mkdir()
     dbt.parsed().writable_manifest().write(str(directory / "manifest.json"))
     return directory
 
 
 def _write_profile(dbt: Dbt, target: Target, directory: Path) -> None:
-    """The target's profile with another schema and shard root. What it takes from the environment
-    stays there.
+    """Write the target's profile with another schema and shard root. The profile is copied before
+    its Jinja is rendered, so no secret from the environment is written.
     """
     profile = read_profile(dbt.profiles_dir)[target.profile]
     output = {
@@ -173,7 +184,7 @@ def _write_profile(dbt: Dbt, target: Target, directory: Path) -> None:
 
 
 def _check(schemas: Sequence[str]) -> None:
-    """Raises `click.UsageError` for a schema that does not follow the profile's."""
+    """Raises `click.UsageError` if a model's schema is not one of the temporary ones."""
     wrong = [schema for schema in schemas if not schema.startswith(SCHEMA)]
     if wrong:
         raise click.UsageError(
@@ -185,7 +196,7 @@ def _check(schemas: Sequence[str]) -> None:
 def _request(
     unique_id: str, old: ShardHistory, new: ShardHistory, difference: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What `mvsink_judge` is to judge."""
+    """The request to the macro `mvsink_judge` for one model's forecast."""
     changed = difference["changed"]
     return {
         "unique_id": unique_id,
@@ -206,7 +217,7 @@ def _paused(shard: DiscoveredShard) -> str:
 
 
 def _left(model: Model, shard: DiscoveredShard) -> Rehearsed:
-    """A paused model, which every run leaves as it is."""
+    """The result for a paused model, which no run changes."""
     ran = RunResult(model.unique_id, "success", "", shard.relation, "", {})
     return Rehearsed(ran, paused=_paused(shard))
 

@@ -1,4 +1,4 @@
-"""Answers as a table for people, as Markdown for pull requests, and as JSON for programs.
+"""Prints answers: as a table for people, as Markdown for pull requests, or as JSON for programs.
 
 A table omits columns that are empty in every row. On a terminal that is too narrow, each row is
 written as a block of lines instead. Without a terminal (a pipe, a log) lines have any length.
@@ -23,11 +23,11 @@ from rich.text import Text
 
 from dbt.adapters.mvsink.durations import iso
 
-MAX_WIDTH = 10_000  # characters of a line without a terminal
+MAX_WIDTH = 10_000  # characters of a line if the output is not a terminal
 MAX_CELL_WIDTH = 60
-MIN_WIDTH = 20  # of a column that is cut short
+MIN_WIDTH = 20  # characters that a column keeps when it is cut short
 MAX_MARKDOWN = 300  # characters of a cell in Markdown
-SPECIAL = "\\`*_|<>[]#~"  # what Markdown gives a meaning
+SPECIAL = "\\`*_|<>[]#~"  # characters with a meaning in Markdown
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 LONG_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 T = TypeVar("T")
@@ -70,9 +70,9 @@ class TableColumn(Generic[T]):
 
 @dataclass(frozen=True)
 class Printer:
-    """Prints an answer in the form that ``--output`` names; what is meant for another is left out.
+    """Prints an answer in the form that ``--output`` names, and ignores what is for other forms.
 
-    So a command hands over everything that it has to say:
+    So a command calls all the methods that it has output for, without asking for the form:
 
     >>> printer = Printer(Output.TABLE)
     >>> printer.text("2 shards dropped")
@@ -87,7 +87,7 @@ class Printer:
         return self.form is Output.TABLE
 
     def check_can_ask(self, answered: bool, options: str = "--yes") -> None:
-        """`click.UsageError` for JSON from a command that would have to ask."""
+        """Raises `click.UsageError` if the form is JSON and the command would have to ask."""
         if not (self.is_text or answered):
             raise click.UsageError(f"--output json cannot ask: add {options}")
 
@@ -109,13 +109,15 @@ class Printer:
             click.echo("\n".join(lines))
 
     def json(self, values: Any) -> None:
-        """Dataclasses, enums and plain values, as indented JSON."""
+        """Values as indented JSON: plain ones, enums and dataclasses."""
         if self.form is Output.JSON:
             click.echo(json.dumps(values, default=asdict, indent=2))
 
 
 def output_option(*forms: Output) -> Option:
-    """``--output``, the first by default; the command gets a `Printer`."""
+    """``--output`` with these forms, of which the first is the default. The command gets a
+    `Printer`.
+    """
     values = [form.value for form in forms]
 
     def printer(context: click.Context, option: click.Parameter, value: str) -> Printer:
@@ -130,7 +132,9 @@ takes_output = output_option(Output.TABLE, Output.JSON)
 
 
 def write_table(columns: Sequence[TableColumn[T]], rows: Sequence[T], max_width: int | None = None) -> None:
-    """Write the rows to stdout, as a table (``max_width``: also without a terminal) or blocks."""
+    """Write the rows to stdout as a table, or as blocks if the table is too wide. ``max_width``
+    limits its lines on a terminal and elsewhere.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=max_width or MAX_WIDTH)
@@ -159,7 +163,7 @@ def write_table(columns: Sequence[TableColumn[T]], rows: Sequence[T], max_width:
 def _table(
     columns: Sequence[TableColumn[T]], cells: Mapping[str, Sequence[str]], widths: Mapping[str, int]
 ) -> Table:
-    """``widths``: those of the columns that are cut short."""
+    """The table. ``widths`` are those of the columns that are cut short, by title."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in columns:
         cut = column.title in widths
@@ -189,7 +193,7 @@ def _width(console: Console, table: Table) -> int:
 
 
 def _below_each_other(cells: Sequence[tuple[str, str]]) -> Table:
-    """One line for each cell of a row."""
+    """A row as a block: one line per cell, with the column's title before it."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -204,7 +208,7 @@ def time_text(time: int | None) -> str:
 
 
 def count_text(count: int | None) -> str:
-    """A count with thousands set apart; "" for none."""
+    """A count with commas between thousands; "" for none."""
     return "" if count is None else f"{count:,}"
 
 
@@ -232,7 +236,7 @@ def duration_text(duration: int | None) -> str:
 
 
 def ago_text(past: int) -> str:
-    """How long ago (ms) in its largest unit; a negative one is in the future.
+    """How long ago (ms) something was, in the largest unit. A negative number is in the future.
 
     >>> [ago_text(past) for past in (200_000, 5_000, 400, 93_784_000, -1_200_000)]
     ['3 min ago', '5 s ago', 'just now', '1 d ago', 'in 20 min']
@@ -247,8 +251,10 @@ def ago_text(past: int) -> str:
 def comment(
     title: str, columns: Sequence[TableColumn[T]], rows: Sequence[T], details: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """A comment on a pull request, in the Markdown of GitHub and GitLab: a table with a line for
-    each row, and below it ``details`` about rows, by their first cells, as folded code.
+    """A comment on a pull request, in the Markdown of GitHub and GitLab.
+
+    It has a table of the rows. Below it are the ``details``, folded: lines of code about a row, by
+    the text of the row's first cell.
     """
     yield from (f"### {escaped(title)}", "")
     shown = [column for column in columns if not column.optional or any(map(column.text, rows))]
@@ -276,7 +282,7 @@ def _cut(cell: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Plain text on one line of Markdown."""
+    """The text on one line, with Markdown's special characters escaped."""
     one_line = " ".join(text.split())
     return "".join("\\" + character if character in SPECIAL else character for character in one_line)
 

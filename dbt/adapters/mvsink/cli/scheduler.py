@@ -1,11 +1,11 @@
-"""When `mvsink watch` runs which model, and what follows from the results; without dbt, Spark and
-the clock.
+"""Decides which models `mvsink watch` runs and when. It calls neither dbt nor Spark and reads no
+clock, so tests need none of them.
 
 A model is due
 
 - in the first round, and until it has succeeded once;
-- if one of its inputs has changed since its last run, or another writer has written its shard;
-- with a schedule: when the next refresh is reached, and only then;
+- when one of its inputs has changed since its last run, or another writer wrote to its shard;
+- if it has a schedule, when the next refresh is reached, and only then;
 - every ``interval``, if it reads something whose changes cannot be tracked.
 
 Models downstream of a due model are due with it. A model that failed is retried after a wait that
@@ -28,7 +28,7 @@ Observations = Mapping[ProbedPlace, Observation | None]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a model is due. ``since``: when (ms) the change happened, None if that is not known."""
+    """Why a model is due. ``since`` is when (ms) the change happened; None if that is not known."""
 
     text: str
     since: int | None = None
@@ -36,13 +36,17 @@ class Reason:
 
 @dataclass
 class WatchedModel:
-    """A watched model: its ``own`` shard, the watched models ``upstream`` of it. Times are ms."""
+    """A watched model with its ``own`` shard and the ids of the watched models ``upstream`` of it.
+
+    ``processed`` has the states of these and of its inputs that its last successful run knew. Times
+    are ms.
+    """
 
     model: Model
     own: ProbedPlace
     upstream: frozenset[str] = frozenset()
     inputs: ProbedPlaces | None = None  # None: not known yet
-    processed: dict[ProbedPlace, Observation | None] = field(default_factory=dict)  # as of its last run
+    processed: dict[ProbedPlace, Observation | None] = field(default_factory=dict)
     last_run: int | None = None
     failures: int = 0
     wait_until: int = 0
@@ -53,7 +57,9 @@ class WatchedModel:
         return inputs | {self.own} | {shards[name] for name in self.upstream}
 
     def due(self, current: Observations, now: int, last_probe: int, interval: int) -> Reason | None:
-        """Why it is due at ``now``, or None. What differs since ``last_probe`` changed later."""
+        """Why it is due at ``now``, or None. A change that is found now counts as later than
+        ``last_probe``, the time (ms) of the probe before.
+        """
         if now < self.wait_until:
             return None
         if self.last_run is None:
@@ -97,8 +103,10 @@ class WatchRound:
 
 
 class Scheduler:
-    """The state of a watch. ``probe`` takes a place and the time (ms); ``written_by_others`` says
-    whether a shard was written by anything but the last run, since an observation.
+    """The state of a watch.
+
+    ``probe`` returns the state of a place at a time (ms). ``written_by_others`` returns whether,
+    since an observation, a shard was written by anything but the last run.
     """
 
     def __init__(
@@ -130,8 +138,8 @@ class Scheduler:
         return {**self._downstream(due, current, now), **due}, current
 
     def _downstream(self, due: Mapping[str, Reason], current: Observations, now: int) -> dict[str, Reason]:
-        """The models downstream of those that are due, with the time of the oldest reason. A model
-        with a schedule keeps it.
+        """The models downstream of those that are due, with the time of the oldest reason. Models
+        with a schedule are left out: they run when it says.
         """
         downstream = {}
         for name, each in self.watched.items():
@@ -143,7 +151,9 @@ class Scheduler:
         return downstream
 
     def done(self, results: Sequence[RunResult], before: Observations, started: int, ended: int) -> None:
-        """Remember which input states the successful models have processed; the others wait."""
+        """Remember which states of their inputs the successful models have processed. The failed
+        ones wait before they are tried again.
+        """
         after: dict[ProbedPlace, Observation | None] = {}
         watched = {result.unique_id: result for result in results if result.unique_id in self.watched}
         for place in {self.watched[name].own for name, result in watched.items() if result.ok}:
@@ -153,7 +163,7 @@ class Scheduler:
             self._remember(self.watched[name], result, {**before, **after}, started, ended)
 
     def failed(self, names: Iterable[str], now: int) -> None:
-        """dbt itself failed: all of these models wait."""
+        """Record that dbt itself failed: all of these models wait before they are tried again."""
         for name in names:
             _wait(self.watched[name], now)
 
@@ -167,9 +177,10 @@ class Scheduler:
         watched.processed = {place: observations.get(place) for place in watched.places(self.shards)}
 
     def learned(self, name: str, inputs: ProbedPlaces, now: int, own: ProbedPlace | None = None) -> None:
-        """Record what a model reads and where its shard is, as known after its run.
+        """Record what a model reads and where its shard is, which is determined after its run.
 
-        A new place that may have changed since the run began makes the model due again.
+        If a place that was not known before may have changed since that run began, the model is due
+        again.
         """
         watched = self.watched[name]
         watched.inputs = inputs
@@ -184,7 +195,9 @@ class Scheduler:
 
 
 def _as_of(place: ProbedPlace, observed: Observation | None, time: int) -> Observation | None:
-    """The observation as of ``time`` (ms); if that is not known, one that equals no other."""
+    """What was observed, if it was so at ``time`` (ms) already. If that is not certain, an
+    observation that differs from every real one.
+    """
     if observed is None:
         return None
     older = {name: file for name, file in observed.files.items() if file[1] < time}

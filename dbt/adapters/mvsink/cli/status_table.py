@@ -1,6 +1,7 @@
-"""What `mvsink status` shows of a shard: its JSON, a line of 120 characters each, or `--wide`.
+"""What `mvsink status` shows: the fields of its JSON, and the columns of its two tables.
 
-Times are relative in the short table (`3 min ago`, `in 20 min`), ISO 8601 in the wide one.
+The short table has lines of at most 120 characters and relative times (`3 min ago`, `in 20 min`).
+The one of `--wide` has all columns, and times in ISO 8601.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True)
 class Hold:
-    """History from ``time`` (ms) on is kept for ``holder``, the shard id of ``model``, if known."""
+    """A hold that keeps history from ``time`` (ms) on. ``holder`` is the id of the shard that needs
+    it, and ``model`` that shard's model, if known.
+    """
 
     holder: str
     time: int
@@ -46,7 +49,9 @@ class Hold:
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """A shard, by the JSON's names. Times and lags are ms. None: no such value, or not known."""
+    """The status of a shard; the fields have the JSON's names. Times and lags are ms. None means
+    that there is no such value or that it is not known.
+    """
 
     model: str
     relation: str
@@ -97,7 +102,7 @@ def input_name(relation: str) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table: a shard, or an input of the one above it."""
+    """A row of the table: a shard, or the companion shard of an input of the task above it."""
 
     label: str
     shard: ShardStatus
@@ -158,7 +163,7 @@ def _next(shard: ShardStatus) -> str:
 
 
 def _slo(shard: ShardStatus) -> str:
-    """``pass``, or what the contents are and after how long: ``warn after 1h``."""
+    """``pass``, or the limit that the contents have exceeded, such as ``warn after 1h``."""
     limits = {Verdict.WARN: shard.warn_after, Verdict.ERROR: shard.error_after}
     if shard.slo is None or shard.slo not in limits:
         return "" if shard.slo is None else shard.slo.value
@@ -206,7 +211,7 @@ def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
 
 
 def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
-    """What fits into one line of 120 characters; times are relative to ``now`` (ms)."""
+    """The columns of the short table. Its times are relative to ``now`` (ms)."""
 
     def refreshed(shard: ShardStatus) -> str:
         return "" if shard.last_refresh is None else ago_text(max(0, now - shard.last_refresh))
@@ -227,7 +232,7 @@ def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
 
 
 def short_lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
-    """The shards; of their inputs only those that cannot be read."""
+    """The shards, and those of their inputs that cannot be read."""
     return (line for line in lines(shards) if line.shard in shards or line.shard.error)
 
 

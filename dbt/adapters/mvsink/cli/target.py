@@ -1,8 +1,8 @@
 """The project and target of a command, and where its shards are.
 
-It uses dbt's own options and dbt's reading of `dbt_project.yml` and `profiles.yml`, with Jinja and
-environment variables. It creates no `MvsinkCredentials`, which need PySpark: a command that only
-reads logs must work without it.
+Commands have dbt's own options. dbt's code reads `dbt_project.yml` and `profiles.yml`, so Jinja and
+environment variables work as in dbt. No `MvsinkCredentials` object is created: that needs PySpark,
+and a command that only reads logs must work without it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Target:
-    """One target of one project. ``shards`` has the shards, at ``<schema>/<identifier>``."""
+    """One target of one project. ``shards`` is the directory or URI below which its shards are,
+    each at ``<schema>/<identifier>``.
+    """
 
     project: str
     name: str
@@ -48,7 +50,7 @@ def load_target(
     target: str | None,
     variables: Mapping[str, Any] | None = None,
 ) -> Target:
-    """The target that dbt would use. `click.UsageError` with dbt's own message."""
+    """The target that dbt would use. Raises `click.UsageError` with dbt's own message."""
     set_invocation_context(os.environ)  # dbt's `env_var` reads this
     try:
         project = load_raw_project(project_dir)
@@ -98,7 +100,9 @@ def takes_target(command: Command) -> Command:
 
 
 def takes_dbt(command: Command) -> Command:
-    """The same for a command that runs dbt, which also gets a `Dbt` with these options."""
+    """Like `takes_target`, for a command that runs dbt: its second argument is a `Dbt` with these
+    options.
+    """
 
     @wraps(command)
     def with_dbt(

@@ -1,16 +1,24 @@
-"""A stream of updates as text or Arrow: ndjson, CSV, or Arrow's IPC stream.
+"""The formats in which `mvsink subscribe` writes a stream of updates: ndjson, CSV, Arrow's IPC.
 
-Every format has the same parts, in this order:
+A stream in ndjson, of a model with the column `id`:
 
-- a start: `_mv_start`, the frontier that the stream begins at, and `_mv_snapshot`, whether its
-  first updates are the whole contents (CSV and Arrow: the header, then a progress row);
-- updates: the model's columns, `_mv_time` (ms), `_mv_diff`, and on request `_mv_error`;
-- progress: `_mv_progress`, a frontier (ms): all updates before it have been written. NULL: the end
-  of time, nothing more will come.
+    {"_mv_start":1763650800001,"_mv_snapshot":false}
+    {"id":7,"_mv_time":1763650860000,"_mv_diff":1}
+    {"_mv_progress":1763650860001}
 
-Values in text: integers and booleans as they are, floats as numbers with NaN, Infinity and
--Infinity as strings, decimals as strings with all their digits, dates and timestamps in ISO 8601
-(`Z` for those with a zone), binary values as hexadecimal digits, a map as a list of `{"key": ...,
+It begins with a start line: `_mv_start` is the frontier (ms) that the stream begins at, and
+`_mv_snapshot` says whether its first updates are the whole contents. Each update has the model's
+columns, `_mv_time` (ms), `_mv_diff`, and on request `_mv_error`. A progress line says that all
+updates before the frontier `_mv_progress` (ms) have been written; null is the end of time, after
+which nothing comes.
+
+CSV and Arrow have a header with the columns instead of a start line, then a progress row with the
+frontier that the stream begins at. Every row of theirs has the column `_mv_progress`, which is NULL
+in updates; in progress rows, the end of time is the largest 64-bit integer.
+
+In text, integers, booleans and floats are written as such, but NaN, Infinity and -Infinity as
+strings. Decimals are strings with all their digits, dates and timestamps strings in ISO 8601 (with
+`Z` if they have a zone), binary values hexadecimal digits. A map is a list of `{"key": ...,
 "value": ...}`.
 """
 
@@ -37,25 +45,31 @@ class FeedColumnsChanged(Exception):
 
 
 class UpdateWriter(Protocol):
-    """Writes one stream; nothing is buffered after `flush`."""
+    """Writes one stream. It keeps nothing back: once the output is flushed, all is written."""
 
     def start(self, schema: pa.Schema, frontier: Antichain, *, snapshot: bool, resumed: bool) -> None:
-        """Begin the stream, of updates with these data columns. ``resumed``: what is written may
-        follow a line that an earlier process was killed within.
+        """Begin a stream of updates with these data columns.
+
+        ``resumed`` means that the output may already end in the middle of a line, because an
+        earlier process was killed while it wrote.
         """
         ...
 
     def updates(self, table: pa.Table) -> None:
-        """Data columns, `_mv_time`, `_mv_diff`, `_mv_error`. Raises `FeedColumnsChanged`."""
+        """Write updates: a table of the data columns, `_mv_time`, `_mv_diff` and `_mv_error`.
+        Raises `FeedColumnsChanged`.
+        """
         ...
 
     def progress(self, frontier: Antichain) -> None:
-        """All updates before ``frontier`` have been written."""
+        """Write that all updates before ``frontier`` have been written."""
         ...
 
 
 class NdjsonWriter:
-    """One JSON object per line. A row is one Python object each: the consumer reads text anyway."""
+    """One JSON object per line. Each row becomes a Python object, which is slow, but no slower than
+    the consumer that parses the text.
+    """
 
     def __init__(self, out: BinaryIO, errors: bool):
         self.out, self.errors = out, errors
@@ -82,7 +96,7 @@ class NdjsonWriter:
 
 
 class _Fixed(ABC):
-    """What the formats with columns fixed at the beginning share."""
+    """What the formats share whose header fixes the columns."""
 
     def __init__(self, out: BinaryIO, errors: bool):
         self.out, self.errors = out, errors
@@ -110,7 +124,9 @@ class _Fixed(ABC):
         )
 
     def progress(self, frontier: Antichain) -> None:
-        """See `UpdateWriter`. The end of time is the largest integer: NULL marks an update."""
+        """See `UpdateWriter`. The end of time is the largest integer here, because NULL in this
+        column marks an update.
+        """
         values = {PROGRESS: pa.array([frontier.stored()], pa.int64())}
         self._write(
             pa.table([values.get(field.name, pa.nulls(1, field.type)) for field in self.schema], self.schema)
@@ -166,7 +182,7 @@ def dump(value: Any) -> str:
 
 
 def json_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """The values of a column as JSON has them, None for NULL."""
+    """The values of a column as `json` can write them, None for NULL."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
@@ -216,7 +232,7 @@ def _nested(array: pa.Array, kind: pa.DataType) -> list[Any]:
 
 
 def _texts(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A column as CSV has it: only texts are quoted."""
+    """A column as it is written to CSV, where only texts are quoted."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column

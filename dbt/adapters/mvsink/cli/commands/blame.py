@@ -1,6 +1,7 @@
-"""`mvsink blame MODEL --where CONDITION`: which run wrote the rows, and the rows before them.
+"""`mvsink blame MODEL --where CONDITION`: which run wrote these rows, and what they were before.
 
-Small shards are read in this process if the condition allows it; else dbt's connection answers.
+A small shard is read in this process if the condition is simple enough. Otherwise a query through
+dbt's connection answers.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def blame(
 def _blamed(
     past: ShardHistory, dbt: Dbt, where: str, at: str, keys: Sequence[str], limit: int
 ) -> dict[str, Any]:
-    """As JSON."""
+    """The answer as JSON."""
     point, layout = past.point(at), past.layout()
     with refused():
         everything = RowVersions.of(layout, past.state)
@@ -106,7 +107,9 @@ def _answer(past: ShardHistory, dbt: Dbt, question: Question) -> tuple[BlameAnsw
 
 
 def _answer_values(answer: BlameAnswer, key: tuple[str, ...], authors: Authors) -> dict[str, Any]:
-    """``gone`` has no row that is among the earlier ones of a row that stands."""
+    """The answer's rows as JSON. ``gone`` lists the rows that were removed, but not those with the
+    key of a row that still exists: they are among that row's ``before``.
+    """
     rows = [_standing(each, answer, key, authors) for each in answer.standing]
     keys = [_key_of(each, key) for each in answer.standing] if key else []
     gone = [removal for removal in answer.gone if not key or _key_of(removal, key) not in keys]

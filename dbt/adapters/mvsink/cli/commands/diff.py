@@ -1,6 +1,7 @@
-"""`mvsink diff MODEL [A] [B]`: two times of a shard, or a model's shards in two targets.
+"""`mvsink diff MODEL [A] [B]`: compares a shard at two times, or a model's shards in two targets.
 
-The points in time come from the logs; dbt's connection compares the contents.
+The points in time are found in the shards' logs. Queries through dbt's connection compare the
+contents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`mvsink drop`: drop a model's view, mark its shard dropped, release its holds on others.
+"""`mvsink drop`: drops a model's view, marks its shard dropped and releases its holds on others.
 
-The shard's files stay for the grace period; afterwards the same command deletes them. The logs show
-which shards can be dropped; dbt and Spark drop the view.
+The shard's files stay for the grace period. After it, the same command deletes them. Which shards
+can be dropped is read from their logs; dbt and Spark drop the view.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DROP, DELETE, NOTHING = "drop", "delete files", "nothing"  # what is done to a s
 def consequences(
     shard: DiscoveredShard, everything: Sequence[DiscoveredShard], nodes: Mapping[str, Any]
 ) -> list[str]:
-    """The consequences of dropping ``shard``, one per line. ``everything`` are the shards to check
-    for holds; ``nodes`` are the enabled models of the project.
+    """The consequences of dropping ``shard``, one per line. ``everything`` is all shards, which
+    name the holders of holds; ``nodes`` are the enabled models of the project.
     """
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [
@@ -75,8 +75,8 @@ def due(shard: DiscoveredShard, now: int) -> bool:
 
 
 def delete(target: Target, shard: DiscoveredShard) -> None:
-    """Delete the files of a shard that is `due`, and those of its inputs' companions and its sums;
-    `click.ClickException` if that is not possible.
+    """Delete the files of a shard that is `due`, with its published table, and the files of its
+    inputs' companion shards and of its sums. Raises `click.ClickException` if that is not possible.
     """
     with writing(target, shard, "drop") as handle:
         unpublish(handle)
@@ -146,13 +146,15 @@ def drop(
 
 
 def _remaining(shard: DiscoveredShard, now: int, output: Printer) -> dict[str, Any]:
-    """What happens to the files of a shard that was dropped before."""
+    """The answer for a shard that was dropped before: what happens to its files."""
     dropped = dropped_at(shard) or 0
     return _answer(shard, DELETE if due(shard, now) else NOTHING, [remainder(shard, dropped, now)], output)
 
 
 def _answer(shard: DiscoveredShard, action: str, lines: Sequence[str], output: Printer) -> dict[str, Any]:
-    """What is done to a shard, as JSON: `DROP`, `DELETE`, or `NOTHING`; prints its ``lines``."""
+    """Print ``lines``; returns what is done to the shard as JSON. ``action`` is `DROP`, `DELETE` or
+    `NOTHING`.
+    """
     output.text(*lines)
     details = [line.strip() for line in lines]
     return {**shard.place, "action": action, "dropped": dropped_at(shard), "details": details}
@@ -165,7 +167,9 @@ def _question(fresh: int, old: int) -> str:
 
 
 def _drop(dbt: Dbt, shards: Sequence[DiscoveredShard], manifest: Any, output: Printer) -> list[str]:
-    """The warnings: what could not be dropped, or marked dropped."""
+    """Drop the shards' views through dbt. Returns warnings about what could not be dropped or
+    marked.
+    """
     ids = [str(shard.state.shard_id) if shard.state else "" for shard in shards]
     listed = [{**shard.argument, "shard_id": id} for shard, id in zip(shards, ids, strict=True)]
     done = dbt.operation("mvsink_drop", {"shards": listed}, manifest)

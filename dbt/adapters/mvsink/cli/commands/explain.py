@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.render import Printer, Values, takes_output
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
-NOT_EXPLAINED: Values = {  # what a model without an explanation has
+NOT_EXPLAINED: Values = {  # the values of a model that has no explanation
     "evaluates": "",
     "inputs": [],
     "error": "",
@@ -34,8 +34,10 @@ NOT_EXPLAINED: Values = {  # what a model without an explanation has
 
 
 def explained(ran: RunResult) -> dict[str, Any]:
-    """As JSON, from the result of a run that only explains: its `Explanation`, or its ``error``, or
-    ``paused``: who paused the model, when and why, if a run would leave it alone.
+    """A model's explanation as JSON, from the result of a run that only explains.
+
+    If the run failed, it has only an ``error``. If the model is paused, it has only ``paused``,
+    which says who paused it, when and why.
     """
     if not ran.ok:
         values: Values = {"error": ran.message or ran.status}
@@ -47,7 +49,7 @@ def explained(ran: RunResult) -> dict[str, Any]:
 
 
 def explained_lines(values: Values, *, with_rules: bool) -> Iterator[str]:
-    """For people: one line for the model, one for each input, rule and remark."""
+    """An explanation for people: one line for the model, one for each input, rule and remark."""
     took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in values["seconds"].items())
     yield f"{values['model']}: {_verdict(values)}" + (f" (last runs: {took})" if took else "")
     width = max((len(each["name"]) for each in values["inputs"]), default=0)

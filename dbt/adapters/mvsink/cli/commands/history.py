@@ -28,8 +28,9 @@ LIMIT = 20
 def commit_values(commit: Commit) -> dict[str, Any]:
     """A commit as JSON; for the names of the note see `CommitNote`. Times are ms.
 
-    ``lower`` and ``upper`` are None if the commit did not move the upper; ``final``: it moved the
-    upper to the empty frontier. What only this adapter records is None for other engines' commits.
+    ``lower`` and ``upper`` are None if the commit did not move the upper. ``final`` says that it
+    moved the upper to the empty frontier, after which nothing is written. Commits of other engines
+    have None for what only this adapter records.
     """
     note = commit.note
     ours = commit.kind == CREATE or bool(commit.token)
@@ -61,7 +62,7 @@ def _time(frontier: Antichain | None) -> int | None:
 
 
 def _read(commit: Values) -> str:
-    """``base as of 2026-11-20T15:00:00Z, raw version 4``: names without their schemas."""
+    """What a run read: ``base as of 2026-11-20T15:00:00Z, raw version 4``, without schemas."""
     times, versions, newer = (commit[key] or {} for key in ("references", "versions", "newer"))
     texts = [f"{last_part(name)} as of {time_text(time)}" for name, time in times.items()]
     for name, version in versions.items():

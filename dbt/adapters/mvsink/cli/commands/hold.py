@@ -1,8 +1,8 @@
-"""`mvsink hold`, `release` and `rewind`: commits to models' shards, without Spark.
+"""`mvsink hold`, `release` and `rewind`, which commit to models' shards without Spark.
 
-A pause is stored in the shard's log, so it applies on every machine. A rewind takes a model's
-newest time back to the present, with its history: the remedy after a run whose clock or
-`mvsink_run_time` was far ahead.
+`hold` pauses a model and `release` ends the pause. It is stored in the shard's log, so it applies
+on every machine. `rewind` is the remedy after a run whose clock or `mvsink_run_time` was far ahead:
+it takes the model's newest time back to the present.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ takes_models = click.argument("models", nargs=-1, required=True, metavar="MODEL.
 
 
 def who() -> str:
-    """The person or job that asks, for the history: `MVSINK_USER`, else the operating system's."""
+    """Who runs the command, for the history: `MVSINK_USER`, or the operating system's user."""
     try:
         return os.environ.get(USER) or getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -37,7 +37,7 @@ def who() -> str:
 
 
 def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
-    """The shards of ``models``. `click.ClickException` if one cannot be read or was dropped."""
+    """The models' shards. Raises `click.ClickException` if one cannot be read or was dropped."""
     shards = choose(find_shards(target), target, models)
     for shard in shards:
         _, state = shard.opened()
@@ -153,7 +153,7 @@ def rewind(target: Target, models: tuple[str, ...], yes: bool, output: Printer) 
 
 
 def _require_view(shard: DiscoveredShard) -> None:
-    """Raises `click.ClickException` for a task: its times are those of its inputs."""
+    """Raises `click.ClickException` for a task, whose times are those of its input."""
     _, state = shard.opened()
     if WATCHED in state.properties:
         raise click.ClickException(

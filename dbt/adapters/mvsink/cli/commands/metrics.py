@@ -1,7 +1,11 @@
-"""Shards' figures as OpenMetrics text, which Prometheus and OpenTelemetry's collector read.
+"""`mvsink metrics`: figures of shards as OpenMetrics text, for Prometheus and other collectors.
 
-Names, units and labels are those of docs/commands.md; a value that is not known has no line. Times
-and durations are in seconds, as is usual for Prometheus.
+    # TYPE mvsink_shard_files gauge
+    # HELP mvsink_shard_files Live files.
+    mvsink_shard_files{model="revenue",relation="analytics.revenue",project="shop",target="dev"} 3
+
+docs/commands.md lists names, units and labels. A value that is not known has no line. Times and
+durations are in seconds, as is usual for Prometheus.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from dbt.adapters.mvsink.shard_sql.properties import Verdict
 
 @dataclass(frozen=True)
 class Gauge:
-    """A figure of every shard; a ``name`` with a unit ends in it."""
+    """A figure of every shard. If it has a unit, its ``name`` ends in the unit."""
 
     name: str
     help: str
@@ -64,7 +68,7 @@ FRESHNESS = "mvsink_shard_freshness"
 
 
 def exposition(shards: Sequence[ShardStatus]) -> str:
-    """The figures of ``shards``, and nothing of their companion shards. It ends in ``# EOF``."""
+    """The figures of ``shards`` as text that ends in ``# EOF``. Companion shards are left out."""
     return "".join(f"{line}\n" for line in _lines(shards))
 
 

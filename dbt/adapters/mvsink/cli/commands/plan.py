@@ -1,8 +1,8 @@
 """`mvsink plan`: what the next `dbt run` would do to each maintained model. Nothing is written.
 
-dbt runs the selected models in read-only mode, in its usual order. Each is compared with its inputs
-as they are now, so that downstream models do not include what an upstream model would write.
-Against another target (`rehearsal`) they do.
+dbt runs the selected models in read-only mode, in its usual order. Each model is computed from its
+inputs as they are now, so a downstream model's plan does not include what an upstream model would
+write. With `--against`, it does: there the models really run, in temporary schemas (`rehearsal`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dbt.adapters.mvsink.cli.render import Printer, TableColumn, bytes_text, com
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 FAILED = 1  # exit code
-AS_RESPONSE = (  # fields that are those of the adapter's response
+AS_RESPONSE = (  # fields that have the same name in the adapter's response
     "generation", "columns_added", "next_refresh", "mode", "not_incremental", "overtaken", "paused",
 )  # fmt: skip
 NONE_SELECTED = "no maintained models are selected"
-GATE_FAILED = "fail their audit"  # of a gate's message
+GATE_FAILED = "fail their audit"  # part of the error of a run that an audit of the gate refused
 TASKS_NOT_RUN = (
     "its statements run over each change of its input at that change's own time, and the temporary run has no such changes. "
     "Models that read it read the other target's"
@@ -41,19 +41,19 @@ TASKS_NOT_RUN = (
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """What a run would do to one model; the names are those of the JSON. Times are ms.
+    """What a run would do to one model. The fields have the JSON's names. Times are ms.
 
     ``inserted`` and ``deleted`` count rows, ``errors`` error updates added or retracted. ``gate``
     says whether the publish gate would let the change through (None without a gate or a change) and
     ``gate_message`` why not. ``mode`` says how the plan was computed, as in `run_results.json`, and
-    ``not_incremental`` why not from the changes of the inputs. ``compacted`` counts live files and
-    updates that would be rewritten.
+    ``not_incremental`` why it was not computed from the changes of the inputs. ``compacted`` counts
+    the live files and updates that a compaction would rewrite afterwards.
 
     ``columns_added`` has the types, by name, of new columns; without a ``generation`` they are
     added in place. ``columns_removed`` and ``columns_retyped`` (the old and new types) come with a
     generation. ``overtaken`` are the shards that a later run has already written, so that this run
-    would leave the model as it is. ``paused`` says who paused the model, when and why; the effect
-    is the same. ``difference`` is against another target that has the model.
+    would leave the model as it is. ``paused`` says who paused the model, when and why; then a run
+    would leave it as it is, too. ``difference`` compares with another target that has the model.
     """
 
     model: str
@@ -93,7 +93,7 @@ class ModelPlan:
 
 
 def planned(ran: RunResult) -> ModelPlan:
-    """The plan from the result of a read-only run."""
+    """A model's plan, from the result of its read-only run."""
     plan = ModelPlan(ran.name, ran.unique_id, ran.relation, message=ran.message)
     if not ran.ok:
         return replace(plan, error=ran.message or ran.status)
@@ -113,7 +113,7 @@ def planned(ran: RunResult) -> ModelPlan:
 
 
 def planned_against(rehearsed: Rehearsed) -> ModelPlan:
-    """The plan from a run in temporary schemas."""
+    """A model's plan, from the result of its run in temporary schemas."""
     ran, difference, forecast = rehearsed.ran, rehearsed.difference, rehearsed.forecast
     relation = difference["a"]["relation"] if difference else ran.relation.split(".", 1)[-1]
     plan = ModelPlan(
@@ -236,7 +236,7 @@ def _rows(plan: ModelPlan, key: str, new: int) -> str:
 
 
 def _altered(plan: ModelPlan) -> str:
-    """``+new, -gone, n: int -> bigint``, or that the model is new."""
+    """Changes of columns, such as ``+new, -gone, n: int -> bigint``, or that the model is new."""
     if plan.difference is None:
         return "" if plan.error or plan.paused else "a new model"
     parts = [f"+{name}" for name in plan.columns_added] + [f"-{name}" for name in plan.columns_removed]

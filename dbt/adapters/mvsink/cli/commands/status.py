@@ -1,9 +1,9 @@
 """`mvsink status`: what every shard contains, how far it is behind, and what keeps its history.
 
-Everything comes from a shard's newest log version and its newest commits, and from one listing of
-its files, which shows whether some are missing or truncated; no data file is opened. Counts come
-from the live files' statistics, so they count *updates*. The number of rows follows from them only
-if all diffs in a file are known to be equal, for every file.
+It is determined from the shard's newest log version, its newest commits, and one listing of its
+files, which shows whether any is missing or truncated. No data file is opened. Counts come from the
+statistics of the live files, so they count *updates*. The number of rows follows from them only if,
+in each file, all diffs are known to be equal.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def clock() -> int:
 
 
 def read_statuses(target: Target, models: Sequence[str], all_owners: bool, now: int) -> list[ShardStatus]:
-    """The status of the shards that `choose` selects, at ``now`` (ms). It has `choose`'s errors."""
+    """The status at ``now`` (ms) of the shards that `choose` selects, whose errors it raises."""
     everything = find_shards(target)
     shards = choose(everything, target, models, all_owners)
     every = [each for shard in everything for each in (shard, *shard.inputs)]
@@ -80,7 +80,7 @@ def read_statuses(target: Target, models: Sequence[str], all_owners: bool, now: 
 
 
 def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
-    """One shard's status; if it cannot be read, ``error`` says why."""
+    """The status of one shard. If the shard cannot be read, ``error`` says why."""
     inputs = tuple(status_of(companion, known, now) for companion in shard.inputs)
     unreadable = ShardStatus(
         shard.model, shard.relation, masked(shard.uri), Condition.UNREADABLE, error=shard.error, inputs=inputs
@@ -170,8 +170,8 @@ def newest_refresh(reader: ReadHandle) -> Commit | None:
 def lag(state: ShardState, computed_through: int | None, now: int) -> int | None:
     """How long ago (ms) the contents were computed; None if there are none, or if they are final.
 
-    Counted from the newest run's own time, because a schedule moves the upper ahead of it; from the
-    upper if no commit records that time.
+    It is counted from the time of the newest run. The upper would not do, because a schedule moves
+    it ahead of that time; it is used only if no commit records the time of a run.
     """
     upper = state.upper.as_option()
     if not state.readable or upper is None:
@@ -180,9 +180,10 @@ def lag(state: ShardState, computed_through: int | None, now: int) -> int | None
 
 
 def slo(limits: Freshness, state: ShardState, computed_through: int | None, now: int) -> Verdict | None:
-    """Whether the contents are as fresh as ``limits`` say; None without limits, or if dropped.
+    """Whether the contents are as fresh as ``limits`` demand. None if there are no limits, or if
+    the shard was dropped.
 
-    A shard without contents is as old as its creation; what is final is never too old.
+    A shard without contents is as old as its creation. Final contents are never too old.
     """
     if not limits.limits or state.dropped is not None:
         return None
@@ -193,8 +194,8 @@ def slo(limits: Freshness, state: ShardState, computed_through: int | None, now:
 
 
 def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) -> int | None:
-    """The next refresh (ms); if it is not after ``now``, the next run will do it. None without a
-    schedule, or if no refresh is left.
+    """The time (ms) of the next refresh. If it is not after ``now``, the next run performs it. None
+    without a schedule, or if no refresh is left.
     """
     if schedule is None or state.dropped is not None:
         return None
@@ -203,10 +204,11 @@ def next_refresh(state: ShardState, schedule: RefreshSchedule | None, now: int) 
 
 
 def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int | None:
-    """How many times of its input a task has not processed. ``shards``: the newest states by URI.
+    """How many times of its input a task has not processed. ``shards`` has the newest states of all
+    shards by URI.
 
-    None for a shard that is not a task's, for an input whose times only a run can determine (a
-    table), and if the files' statistics are not sufficient.
+    None if the shard is not a task's, if only a run can determine the input's times (those of a
+    table), or if the files' statistics do not suffice.
     """
     watched = watched_shard(state)
     source = shards.get(watched.uri) if watched else None
@@ -244,7 +246,9 @@ def row_count(files: Sequence[DataFile]) -> int | None:
 
 
 def recent_share(files: Sequence[DataFile]) -> float | None:
-    """Updates outside the largest batch, relative to it: readers' extra cost. None: no updates."""
+    """The number of updates outside the largest batch, divided by the number in it: roughly what a
+    read costs more than after a compaction. None if there are no updates.
+    """
     batches: Counter[str] = Counter()
     for file in files:
         batches[file.batch_id or file.path] += file.rows or 0

@@ -1,8 +1,9 @@
 """`mvsink subscribe MODEL`: the changes of a model as a stream, read from its shard without Spark.
 
-Each step of the feed is written, followed by its progress, and flushed; only then is the position
-replaced. So a process that is killed leaves at most one step unfinished, and that step is written
-again. A consumer that applies a step only at its progress line has every change exactly once.
+The feed comes in steps. The updates of a step are written, then its progress line, and then the
+output is flushed. Only after that is the position file replaced. So a process that is killed leaves
+at most one step unfinished, and the next process writes that step again. A consumer that applies a
+step's updates only when it reads the progress line applies every change exactly once.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ POLL = 0.2  # seconds
 
 @dataclass(frozen=True)
 class FeedPosition:
-    """Where a consumer is: updates of that generation before ``frontier`` (ms; None: all)."""
+    """How far a consumer is: it has the updates of this generation before ``frontier`` (ms), or if
+    that is None, all that there will ever be.
+    """
 
     shard_id: str
     generation: int
@@ -59,7 +62,9 @@ class FeedPosition:
 
 
 def read_position(path: Path) -> FeedPosition | None:
-    """The position in the file; None if there is none. `click.UsageError` for another file."""
+    """The position in the file; None if the file does not exist. Raises `click.UsageError` if it is
+    another kind of file.
+    """
     _unfinished(path).unlink(missing_ok=True)  # of a process that was killed as it wrote
     try:
         value = parsed(text_of(path.read_bytes()))
@@ -76,7 +81,7 @@ def read_position(path: Path) -> FeedPosition | None:
 
 
 def write_position(path: Path, position: FeedPosition) -> None:
-    """Replace the file atomically, also with regard to a power failure."""
+    """Replace the file atomically: even after a power failure, it is the old or the new one."""
     temporary = _unfinished(path)
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(asdict(position), file)
@@ -109,7 +114,9 @@ class Subscription:
     resumed: bool = False
 
     def write(self, writer: UpdateWriter, out: BinaryIO, follow: bool) -> None:
-        """Write the stream until the shard is final, or unless ``follow`` to its present upper."""
+        """Write the stream up to the shard's present upper; with ``follow``, go on until the shard
+        is final.
+        """
         feed, frontier = Feed(self.reader), self.frontier
         state = self._state(feed, frontier)
         writer.start(state.schema, frontier, snapshot=self.snapshot is not None, resumed=self.resumed)
@@ -158,7 +165,9 @@ def begin(
     position: Path | None,
     errors: bool = False,
 ) -> Subscription:
-    """Where the stream begins. Raises `DataflowError` for POINT, `click.ClickException`."""
+    """A subscription that begins at the point ``start``, or where the position file says. Raises
+    `DataflowError` for a point that cannot be resolved, and `click.ClickException`.
+    """
     kept = read_position(position) if position else None
     state = reader.state()
     if kept is not None:
@@ -172,8 +181,11 @@ def begin(
 
 
 def _frontier(text: str | None, shard: DiscoveredShard, state: ShardState, reader: ReadHandle) -> Antichain:
-    """Where the changes from ``text`` on begin: at a time itself, with the run that `-N` names,
-    after any other run, after all there is.
+    """The frontier at which the stream begins, for a point as the user wrote it.
+
+    A time is where it begins itself. `-N` names a run whose changes come first; an invocation id
+    names a run after whose changes it begins. For `latest` or None it begins after all that is
+    there.
     """
     time_ = None if text is None else parse_time(text.strip())
     if text is None or text.strip().lower() == LATEST:
@@ -221,7 +233,7 @@ def _ahead(shard: DiscoveredShard, error: Ahead) -> click.ClickException:
 
 
 def _wait(out: BinaryIO) -> None:
-    """Wait until the next look at the log. Raises `BrokenPipeError` if the consumer is gone."""
+    """Wait before the log is read again. Raises `BrokenPipeError` if the consumer is gone."""
     try:
         watched = select.poll()
         watched.register(out.fileno(), 0)
@@ -238,7 +250,7 @@ class _Stopped(Exception):
 
 @contextmanager
 def _until_stopped() -> Iterator[None]:
-    """End quietly when the user or the consumer ends it."""
+    """Leave the block without an error when the user stops the command, or the consumer is gone."""
 
     def stop(*_: Any) -> None:
         raise _Stopped
@@ -306,7 +318,7 @@ def subscribe(
 
 @contextmanager
 def _explained(shard: DiscoveredShard, reader: ReadHandle, output: str) -> Iterator[None]:
-    """What ends the stream, as errors that say what to do."""
+    """Raise what ends the stream as click's errors, which say what to do."""
     try:
         yield
     except Compacted as error:

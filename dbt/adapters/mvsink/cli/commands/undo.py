@@ -1,7 +1,7 @@
-"""`mvsink undo MODEL RUN...`: a commit that takes back what runs did, and pauses the model.
+"""`mvsink undo MODEL RUN...`: takes back what runs did in one commit, and pauses the model.
 
-dbt's connection computes it, once to show what would change and once to do it. If another run
-commits in between, nothing is written.
+A macro computes the commit through dbt's connection: once to show what would change, and once to do
+it. If another run commits in between, nothing is written.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ SHOWN = 5  # later runs in a message
 
 @dataclass(frozen=True)
 class UndoAnswer:
-    """What an undo changes, or would; the names are those of the JSON. Times are ms.
+    """What an undo changes or would change. The fields have the JSON's names. Times are ms.
 
-    ``runs`` are those that are undone; ``later`` are later runs that removed rows and are not
-    undone. ``missing`` counts rows that would be there fewer than 0 times. ``gate`` says why
-    `max_change` or an audit refuses it, or is empty; ``warnings`` are those of audits.
+    ``runs`` are undone. ``later`` are the later runs that removed rows and are not undone.
+    ``missing`` counts the rows that the undo would remove although a later run has removed them
+    already. ``gate`` says why `max_change` or an audit refuses the undo, or is empty; ``warnings``
+    are those of audits.
     """
 
     model: str
@@ -68,15 +69,15 @@ class UndoAnswer:
 
 
 def chosen_runs(past: ShardHistory, names: Sequence[str]) -> list[Run]:
-    """The runs that the user names, each once. Raises click's errors."""
+    """The runs that the user names, without repetitions. Raises click's errors."""
     with refused():
         runs = [find_run(name.strip(), past.state, past.commits, past.name) for name in names]
     return [run for number, run in enumerate(runs) if run not in runs[:number]]
 
 
 def intervals_of(past: ShardHistory, runs: Sequence[Run], since: bool) -> list[tuple[int, int]]:
-    """The times that the runs wrote, or all since the earliest. `click.ClickException` if history
-    no longer has them all.
+    """The intervals of times that the runs wrote; with ``since`` one interval, from the earliest of
+    them to the upper. Raises `click.ClickException` if history no longer has them all.
     """
     commits = [commit for run in runs for commit in run.commits if commit.kind == APPEND]
     bounds = [(c.lower.stored(), c.upper.stored()) for c in commits if c.lower and c.upper]
@@ -116,7 +117,7 @@ def described(run: Run) -> Mapping[str, Any]:
 
 
 def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> Iterator[str]:
-    """What the command is going to do, for people."""
+    """What the command is about to do, for people."""
     yield f"{answer.relation}: {reason}"
     errors = f" (errors {answer.errors:,})" if answer.errors else ""
     yield f"  changes it by +{answer.inserted:,} -{answer.deleted:,}{errors} at {time_text(answer.time)}"
@@ -183,7 +184,7 @@ def undo(
 
 @dataclass(frozen=True)
 class Undoing:
-    """An undo, which is called twice: first to show what it would do, then to do it."""
+    """A prepared undo. It is asked twice: first what it would do, then to do it."""
 
     past: ShardHistory
     dbt: Dbt
@@ -193,7 +194,7 @@ class Undoing:
     later: Sequence[Run]
 
     def ask(self, *, dry_run: bool) -> UndoAnswer:
-        """Raises `DbtFailed`."""
+        """Compute the undo, and commit it unless ``dry_run``. Raises `DbtFailed`."""
         if not self.request["intervals"]:
             return self.answer
         with progress("computing what it changes" if dry_run else "undoing"):
@@ -216,7 +217,7 @@ class Undoing:
 def _begin(
     past: ShardHistory, names: Sequence[str], since: bool, reason: str, accept: bool, dbt: Dbt
 ) -> Undoing:
-    """Raises click's errors, before Spark is started."""
+    """Prepare an undo. Wrong usage raises click's errors here, before Spark is started."""
     shard, state = past.shard, past.state
     if state.dropped is not None:
         raise click.ClickException(f"{shard.relation}: was dropped at {iso(state.dropped)}")

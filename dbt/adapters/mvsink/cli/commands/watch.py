@@ -1,4 +1,6 @@
-"""`mvsink watch`: runs models when their schedule or inputs require it; `scheduler` decides when.
+"""`mvsink watch`: runs models when their schedule or their inputs require it.
+
+`scheduler` decides which models are due. This module probes places, runs dbt and prints the rounds.
 
 One Spark serves the whole watch. Between rounds the embedded metastore is released, so that a `dbt
 run` from another terminal can use it. The project is parsed once: models that are added or changed
@@ -41,7 +43,7 @@ from dbt.adapters.mvsink.inputs.position import SHARD, Observation
 from dbt.adapters.mvsink.inputs.probes import ProbedPlace, ProbedPlaces, Prober
 
 POLL = 0.5  # seconds between two probes
-RELEARN_AFTER = 60_000  # ms after which a model's inputs are determined again
+RELEARN_AFTER = 60_000  # ms before a model's inputs are determined again, after one of its runs
 VIEW = "view"
 MAX_RATE = 30  # rounds a minute
 
@@ -57,7 +59,10 @@ def clock() -> int:
 
 @dataclass
 class Watch:
-    """One watch. A signal sets ``stopping``; dbt cancels a running query, as for Ctrl-C."""
+    """One watch. A signal sets ``stopping`` and lets dbt cancel the running query, as Ctrl-C does.
+
+    ``views`` are the plain views that still have to be created, in the first round that succeeds.
+    """
 
     dbt: Dbt
     manifest: Any
@@ -71,7 +76,7 @@ class Watch:
     as_json: bool = False
 
     def run(self) -> None:
-        """Run rounds until it is stopped, or ``until``."""
+        """Run rounds until the watch is stopped, or until the time ``until``."""
         while not self._over():
             started = time.monotonic()
             due, observations = self.scheduler.due(clock())
@@ -83,7 +88,7 @@ class Watch:
                 time.sleep(POLL)
 
     def say(self, line: str) -> None:
-        """With JSON on stderr."""
+        """Print a line for people; to stderr if stdout has JSON."""
         say(line, err=self.as_json)
 
     def _over(self) -> bool:
@@ -125,7 +130,7 @@ class Watch:
         return f" in {duration_text(max(0, first - clock()))}"
 
     def _learn(self, results: Sequence[RunResult]) -> None:
-        """Determine by Spark what the models read, while this process has the metastore."""
+        """Ask Spark what the models read, while this process has the metastore."""
         now = clock()
         learning = [each for each in results if each.ok and now >= self.learned_at.get(each.unique_id, 0)]
         if not learning:
@@ -183,7 +188,9 @@ class Watch:
         return self.dbt.ask("mvsink_places", request, copy.deepcopy(self.manifest), len(request))
 
     def _waiting(self, ran: RunResult, inputs: ProbedPlaces) -> ProbedPlaces:
-        """``inputs``, marked as incomplete for a task that waits for its references."""
+        """``inputs``, but marked as untrackable for a task with `on_late_reference: wait`: its
+        references can make it due, too, and they are not among its inputs.
+        """
         config = self.manifest.nodes[ran.unique_id].config
         waits = config.get("materialized") == TASK and config.get("on_late_reference") == "wait"
         return replace(inputs, untrackable=inputs.untrackable or waits)
@@ -205,12 +212,12 @@ def _own(ran: RunResult) -> str:
 
 
 def _input_of(ran: RunResult) -> str:
-    """A query of what makes the model due; for a task, only its input."""
+    """A query that reads what makes the model due. For a task, that is only its input."""
     return str(ran.response.get("input") or ran.compiled)
 
 
 def lines(done: WatchRound, others: Sequence[RunResult]) -> Iterator[str]:
-    """A round in words: one line, and one more for each model that failed."""
+    """A round for people: one line, and one more for each model that failed."""
     changes = [f"{ran.name} {_changed(ran)}" for ran in done.results if ran.ok]
     why = sorted({done.reasons[ran.unique_id].text for ran in done.results} - {"upstream"})
     fresh = "" if done.delay is None else f"fresh {done.delay / 1000:.1f} s after the change, "
@@ -257,7 +264,7 @@ def say(line: str, *, err: bool = False) -> None:
 
 
 def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[WatchedModel]:
-    """``models``, all maintained, each with those that are upstream of it."""
+    """``models``, all of them maintained, each with those of them that are upstream of it."""
     ids = {model.unique_id for model in models}
     watched = []
     for model in models:
