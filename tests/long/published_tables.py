@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.published import publish, unpublish
+from dbt.adapters.mvsink.published import TableDocs, publish, unpublish
 from dbt.adapters.mvsink.shard import Antichain, CompactionPlan, ShardClient
 from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.maintenance import compact_with_pyarrow
@@ -92,7 +92,7 @@ class History:
         return sorted(observed)
 
     def publish(self) -> None:
-        publish(self.handle, self.order, {"id": "the key"}, self._hashes)
+        publish(self.handle, self.order, TableDocs(columns={"id": "the key"}), self._hashes)
 
     def difference(self) -> str:
         """What a reader of the table sees that it must not; empty if all are right."""

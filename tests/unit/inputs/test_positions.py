@@ -12,7 +12,10 @@ from dbt.adapters.mvsink.inputs.protocol import TableOptions
 from dbt.adapters.mvsink.inputs.query_inputs import Inspector
 from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.shard_sql.published_view import Marker
 from tests.support.engines import NoEngine
+from tests.support.shards import SCHEMA, at, updates
 
 
 class Catalog(NoEngine):
@@ -97,3 +100,31 @@ def test_a_table_of_files_is_never_described_without_its_partitions():
     inspector = Inspector(TableOptions(catalog, local=True), References(descriptions={("shop", "t"): None}))
     assert inspector.at_the_start().positions(TABLE) == inspector.positions(TABLE)
     assert catalog.ran[0].endswith("`t`") and all(query.endswith("as json") for query in catalog.ran[1:])
+
+
+@pytest.mark.parametrize("appended", [False, True])
+def test_a_view_that_lags_behind_its_shard_has_no_position(tmp_path, appended):
+    """A run may be killed after its commit and before it publishes the view. What such a view shows
+    must not be recorded as the newest contents: they would never be read.
+    """
+    uri = str(tmp_path / "shop" / "m")
+    with ShardClient().open_or_create(uri, SCHEMA, "test") as handle:
+        handle.compare_and_append(updates(("a", 1, 1)), at(0), at(2))
+        shown = handle.state()
+        marker = Marker(uri, str(shown.shard_id), shown.version, "")
+        if appended:
+            handle.compare_and_append(updates(("b", 2, 1)), at(2), at(3))
+        else:
+            handle.set_properties({"kept": "x"})  # a commit that changes no rows
+        newest = handle.state()
+
+    class Views(Catalog):
+        def query(self, query, what):
+            return [(json.dumps({"view_text": marker.within("select 1")}),)]
+
+    inspector = Inspector(TableOptions(Views()), References())
+    [position] = inspector.positions(Reads(views=("spark_catalog.shop.m",), below={}))
+    if appended:
+        assert position.problem == "spark_catalog.shop.m shows an earlier version of its shard"
+    else:
+        assert (position.problem, position.version) == ("", newest.version)

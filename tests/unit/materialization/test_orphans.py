@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dbt.adapters.mvsink.materialization.orphans import may_be_shard, orphans, shard_in_listing, unclaimed
+from dbt.adapters.mvsink.materialization.orphans import orphans, shard_in_listing, unclaimed
 from dbt.adapters.mvsink.shard import ShardClient, StorageError
 from dbt.adapters.mvsink.shard_sql.published_view import Marker
 from tests.support.shards import SCHEMA
@@ -23,6 +23,9 @@ def information(text=TEXT, properties="mvsink.shard_uri=*********(redacted)"):
     return f"Catalog: spark_catalog\nType: VIEW\nTable Properties: [{properties}]\nView Text: {text}\nView Catalog: c\n"
 
 
+LOCATED = "Catalog: spark_catalog\nProvider: delta\nLocation: file:/a/b/table\nSchema: root\n"
+
+
 @dataclass(frozen=True)
 class Relation:
     schema: str
@@ -36,7 +39,9 @@ RELATIONS = {
     "its listing does not tell": (Relation("s", "gone"), True),
     "a node is built as it, whatever the case": (Relation("s", "HERE", information()), False),
     "the same name in another schema": (Relation("t", "here", information()), True),
-    "a table": (Relation("s", "gone", information(), is_view=False), False),
+    "a table with a copy of the property": (Relation("s", "gone", information(), is_view=False), False),
+    "a table that lies in a shard": (Relation("s", "gone", LOCATED, is_view=False), True),
+    "a table elsewhere": (Relation("s", "gone", LOCATED.replace("/table\n", "\n"), is_view=False), False),
     "another view": (Relation("s", "gone", information("select 1", "a=b")), False),
 }
 
@@ -48,7 +53,6 @@ def test_what_may_be_an_orphan(relation, possible):
 
 def test_the_listing_shows_the_shard_without_a_statement():
     assert shard_in_listing(information()) == "/a/b"
-    assert may_be_shard(information()) and not may_be_shard(information("select 1", "a=b"))
     assert shard_in_listing(information("select 1")) is None, "a view of an earlier release"
     assert shard_in_listing(information(f"select 1 as x -- {TEXT}")) is None
 

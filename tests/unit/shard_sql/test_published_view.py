@@ -11,13 +11,16 @@ from dbt.adapters.mvsink.shard_sql.published_view import (
     FILES,
     REDACTED,
     SHARD_ID,
+    TABLE_MARKER,
     URI,
     VERSION,
     Marker,
     UnreadableView,
     read_marker,
     read_published,
+    shown_shard,
     stated_properties,
+    table_marker,
 )
 
 MARKER = Marker("/shards/s/hourly", "id-1", 7, "f00")
@@ -167,3 +170,54 @@ def test_a_view_without_our_properties_is_not_ours():
 def test_what_cannot_be_read_is_an_error(catalog, words):
     with pytest.raises(UnreadableView, match=f"(?s)cannot read the view s.v.*({words})"):
         read_published(catalog, "s.v")
+
+
+@pytest.mark.parametrize(
+    ("uri", "location", "same"),
+    [
+        ("/shards/s/hourly", "file:/shards/s/hourly/table", True),
+        ("/shards/s/hourly", "file:///shards/s/hourly/table/", True),
+        ("/shards/s/hourly", "/shards/s/hourly/table", True),
+        ("/a b/100%/m", "file:/a%20b/100%25/m/table", True),
+        ("s3://bucket/s/m", "s3://bucket/s/m/table", True),
+        ("s3://bucket/s/m", "s3://other/s/m/table", False),
+        ("/shards/s/hourly", "file:/warehouse/clone_of_it", False),
+        ("/shards/s/hourly", "file:/shards/s/hourly/table/copy", False),
+    ],
+)
+def test_a_table_is_the_model_only_where_the_shard_is(uri, location, same):
+    """Spark copies properties to clones and to tables that are made like it."""
+    marker = Marker(uri, "id-1", -1, "")
+    digits = marker.table_properties()[TABLE_MARKER]
+    expected = marker if same else None
+    assert table_marker(digits, location) == expected
+    properties = {TABLE_MARKER: digits}
+    assert shown_shard({"location": location, "table_properties": properties}) == expected
+    listed = f"[delta.minReaderVersion=3,{TABLE_MARKER}={digits},mvsink.shard_id=id-1]"
+    assert shown_shard({"location": location, "table properties": listed}) == expected
+
+
+def test_a_table_without_our_marker_shows_no_shard():
+    assert shown_shard({"location": "/shards/s/m/table", "table properties": "[a=b]"}) is None
+    assert table_marker("zz", "/shards/s/m/table") is None
+    assert table_marker("", "/shards/s/m/table") is None
+
+
+def test_the_marker_of_a_table_is_not_redacted():
+    """`hourly` has `url` in it, which Spark takes for a secret."""
+    digits = MARKER.table_properties()[TABLE_MARKER]
+    assert not any(word in digits for word in ("url", "secret", "password", "token", "key"))
+
+    class Tables(Catalog):
+        def query(self, query, what):
+            rows = super().query(query, what)
+            where = [("Provider", "delta", ""), ("Location", "file:/shards/s/hourly/table", "")]
+            return [*rows, *where] if query.startswith("describe extended") else rows
+
+    shown = read_published(Tables(MARKER.table_properties(), "", redacted=(URI, SHARD_ID)), "s.hourly")
+    assert (shown.uri, shown.shard_id, shown.table, shown.columns) == (
+        MARKER.uri,
+        "id-1",
+        True,
+        ("id", "# x", "Comment"),
+    )

@@ -19,13 +19,13 @@ from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.engine import Column, DataflowError, parse_type
 from dbt.adapters.mvsink.engine.types import plain
 from dbt.adapters.mvsink.inputs.reference import References
-from dbt.adapters.mvsink.materialization import publish as views
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
+from dbt.adapters.mvsink.materialization.catalog_entry import republish
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
-from dbt.adapters.mvsink.materialization.publish import Docs
+from dbt.adapters.mvsink.materialization.warn import warn_of_all
 from dbt.adapters.mvsink.references.places import places_of
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.properties import Pause, stored_spec
@@ -100,7 +100,7 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
                 done = undo(replace(wanted, invocation_id=invocation_id), handle, engine)
                 published = self.published(existing) if done.committed else None
                 if published is not None and published.shard_id == str(handle.shard_id):
-                    views.publish(engine, str(relation), handle, published, Docs(), published.columns)
+                    warn_of_all(republish(engine, str(relation), handle, published))
         return json.dumps(asdict(done))
 
     @available.parse(lambda *_: "[]")

@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import (
     Orphan,
-    may_be_shard,
+    may_show_shard,
     orphans,
     shard_in_listing,
     unclaimed,
@@ -188,7 +188,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     def _mark_dropped(self, relation: MvsinkRelation) -> list[str]:
         """Why the shard could not be marked; empty if it was, or if there is none."""
-        if not relation.schema:  # a temporary view
+        if not relation.schema or not may_show_shard(relation):  # a temporary view has no schema
             return []
         try:
             published = self._read_published(relation)
@@ -235,8 +235,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     @available.parse_none
     def mv_shown(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """The shard that this relation shows. No statement if the listing already rules it out."""
-        information = getattr(relation, "information", None)
-        return None if information and not may_be_shard(information) else self.published(relation)
+        return self.published(relation) if relation is not None and may_show_shard(relation) else None
 
     @available.parse_list
     def mv_orphans(
@@ -308,7 +307,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
 
     def _read_published(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """See `published`. Raises the errors of the lower layers."""
-        if relation is None or not relation.is_view:
+        if relation is None or not (relation.is_view or may_show_shard(relation)):
             return None
         engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
         return read_published(engine, str(relation))

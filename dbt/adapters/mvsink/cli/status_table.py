@@ -85,6 +85,10 @@ class ShardStatus:
     recent_share: float | None = None
     holds: tuple[Hold, ...] = ()
     paused: Pause | None = None
+    file_format: str | None = None
+    table_version: int | None = None  # of the shard: the one that its table shows
+    table_lag: int | None = None  # versions of the shard
+    table_foreign: int | None = None  # commits of other tools to the table
     error: str | None = None
     inputs: tuple[ShardStatus, ...] = field(default=())
 
@@ -178,6 +182,14 @@ def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
 
+def _table(shard: ShardStatus) -> str:
+    """`delta`, and whether the table shows an earlier version of the shard, or another tool's."""
+    if shard.table_version is None:
+        return f"{shard.file_format}, none yet" if shard.file_format else ""
+    lag = f", {shard.table_lag} behind" if shard.table_lag else ""
+    return f"{shard.file_format}{lag}{', foreign' if shard.table_foreign else ''}"
+
+
 SLO = _column("slo", _slo, optional=True)
 PENDING, ROWS = _count("pending", lambda s: s.pending_inputs), _count("rows", lambda s: s.rows)
 SIZE = _column("size", lambda s: bytes_text(s.bytes), right=True)
@@ -204,6 +216,7 @@ def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
         ),
         _count("errors", lambda s: s.error_updates or None),
         _column("paused", _paused, optional=True),
+        _column("table", _table, optional=True),
         _column("holds", _holds, optional=True),
         _count("generation", lambda s: s.generation or None),
         _column("error", lambda s: s.error or "", optional=True),
@@ -227,6 +240,7 @@ def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
         PENDING,
         ROWS,
         SIZE,
+        _column("table", _table, optional=True),
         _count("error updates", lambda s: s.error_updates or None),
     ]
 

@@ -1,7 +1,8 @@
 """Orphans: published shards of this project and target whose model is gone, disabled or renamed.
 
 dbt's own listing answers nearly everything: relations with the name of a node are skipped, and a
-published view has its shard's URI in its text. Only the shard's owner must be read from its log.
+published view has its shard's URI in its text. A published table lies in its shard. Only the
+shard's owner must be read from its log.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import Any
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, ShardError
+from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard_sql.properties import owner_of
 from dbt.adapters.mvsink.shard_sql.published_view import URI, read_marker
 
 _TEXT = re.compile(r"^View Text: ", re.MULTILINE)
+_TABLE = re.compile(rf"^Location: .*/{TABLE}$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Orphan:
-    """``relation`` is the view and ``uri`` the location of its shard. ``unique_id`` is the model,
-    which is gone or is now built as ``now``.
+    """``relation`` is the view or the table, and ``uri`` the location of its shard. ``unique_id``
+    is the model, which is gone or is now built as ``now``.
     """
 
     relation: Any
@@ -36,24 +39,28 @@ class Orphan:
         return f"{self.relation} ({self.unique_id} {fate}; shard {self.uri})"
 
 
-def may_be_shard(information: str) -> bool:
-    """Whether a relation with this `SHOW TABLE EXTENDED` may be a published shard."""
-    return URI in information
+def may_show_shard(relation: Any) -> bool:
+    """Whether a relation may be a published shard, by dbt's listing (`SHOW TABLE EXTENDED`). One
+    that dbt has just made has no such ``information``.
+    """
+    shown = relation.information
+    if not shown:
+        return True
+    return URI in shown if relation.is_view else _TABLE.search(shown) is not None
 
 
 def shard_in_listing(information: str) -> str | None:
     """The URI of the shard that a view shows, from its text in `SHOW TABLE EXTENDED`."""
     text = _TEXT.search(information)
-    marker = read_marker(information[text.end() :]) if text and may_be_shard(information) else None
+    marker = read_marker(information[text.end() :]) if text and URI in information else None
     return None if marker is None else marker.uri
 
 
 def unclaimed(listed: Iterable[Any], nodes: Mapping[str, Any]) -> Iterator[Any]:
-    """The views among ``listed`` that may be shards and do not have the name of a node."""
+    """The relations among ``listed`` that may show shards and do not have the name of a node."""
     claimed = {(_plain(node.get("schema")), _plain(node.get("alias"))) for node in nodes.values()}
     for relation in listed:
-        possible = relation.is_view and (not relation.information or may_be_shard(relation.information))
-        if possible and (_plain(relation.schema), _plain(relation.identifier)) not in claimed:
+        if may_show_shard(relation) and (_plain(relation.schema), _plain(relation.identifier)) not in claimed:
             yield relation
 
 

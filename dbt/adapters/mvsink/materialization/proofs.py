@@ -24,8 +24,9 @@ from dbt.adapters.mvsink.inputs.reference import Reference, References, newest_v
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.publish import fingerprint
 from dbt.adapters.mvsink.per_invocation import PerInvocation
-from dbt.adapters.mvsink.shard import ShardError, files_number
-from dbt.adapters.mvsink.shard_sql.published_view import read_published
+from dbt.adapters.mvsink.published import published_version
+from dbt.adapters.mvsink.shard import ReadHandle, ShardError, ShardState, files_number
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
 from dbt.adapters.mvsink.sink import Independent, Proving, ReadsLater
 from dbt.adapters.mvsink.user_sql.marks import query_at
 
@@ -106,9 +107,18 @@ class CompiledText:
             raise ReadsLater(f"{name} shows no shard any more")
         with self.context.client.open_reader(published.uri) as reader:
             state = reader.state()
+            current = _is_current(published, reader, state)
         read, now = (files_number(each.files) for each in (reference.state, state))
-        if published.files != fingerprint(state):
+        if not current:
             raise ReadsLater(f"{name} does not show its newest contents")
         position = shard_position(name, state, reference.time_for(time), ())
         if position.problem or read != now or position.newest > position.number:
             raise ReadsLater(position.problem or f"{name} was written since")
+
+
+def _is_current(published: PublishedView, reader: ReadHandle, state: ShardState) -> bool:
+    """Whether what is published shows ``state``."""
+    if not published.table:
+        return published.files == fingerprint(state)
+    shown = published_version(reader)
+    return shown is not None and shown.shows(state.version, state.generation)

@@ -214,6 +214,7 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
     """Whether the view shows exactly these files, and has what dbt wants on it."""
     if (
         view is None
+        or view.table
         or not view.marked
         or view.files != fingerprint(state)
         or view.shard_id != str(state.shard_id)

@@ -16,79 +16,96 @@ import numpy as np
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Engine
-from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.physical import HASH
-from dbt.adapters.mvsink.published import NotLocated, Publication, is_published, publish, unpublish
+from dbt.adapters.mvsink.published import NotLocated, Publication, TableDocs, is_published, publish, unpublish
 from dbt.adapters.mvsink.published.shown_rows import Numbers
 from dbt.adapters.mvsink.shard import CompactionPlan, Directory, WriteHandle
 from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import files_of
+from dbt.adapters.mvsink.shard_sql.properties import FILE_FORMAT, NO_TABLE, published_format
 from dbt.adapters.mvsink.shard_sql.rewrite import compact
 
 log = logging.getLogger("mvsink.sink.append")
-# The property of the shard that records the format that it was last published in.
-KEPT = "file_format"
 
 
 @dataclass(frozen=True)
-class Words:
-    """What a run reports about the table: ``notes`` for its line, and warnings."""
+class ModelTable:
+    """What became of a model's table. ``place``: where it is, and shows the shard as it was at some
+    time; empty if there is none. ``first``: this run has made it.
+    """
 
+    place: str = ""
+    first: bool = False
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def publish_table(opened: Opened, docs: Docs) -> Words:
-    """Make the model's table show the shard. If the model no longer wants a table, the
-    table's log is deleted.
+def publish_table(opened: Opened, docs: Docs) -> ModelTable:
+    """Make the model's table show the shard, if the model wants one."""
+    handle, wanted = opened.handle, opened.context.options.file_format
+    if wanted == NO_TABLE:
+        return ModelTable()
+    if published_format(handle.state()) != wanted:
+        # first: if this run is killed, later ones know of the table
+        handle.set_properties({FILE_FORMAT: wanted})
+    return brought_up_to_date(opened.context.engine, handle, [column.name for column in opened.columns], docs)
+
+
+def brought_up_to_date(engine: Engine, handle: WriteHandle, order: Sequence[str], docs: Docs) -> ModelTable:
+    """Make the table of a shard that has one, or is to have one, show its newest version.
+    ``order``: of its columns.
     """
-    handle, engine = opened.handle, opened.context.engine
-    kept = handle.state().properties.get(KEPT, "view")
-    wanted = opened.context.options.file_format
-    if wanted == kept == "view":
-        return Words()
-    if wanted == "view":
-        unpublish(handle)
-        handle.set_properties({KEPT: wanted})
-        return Words(("no longer published as a Delta table (file_format)",))
-    if kept != wanted:
-        handle.set_properties({KEPT: wanted})  # first: if this run is killed, later ones know of the table
-    order = [column.name for column in opened.columns]
-    comments = docs.of_columns(opened.columns).column_comments or {}
+    if published_format(handle.state()) == NO_TABLE:
+        return ModelTable()
+    place = f"{handle.uri}/{TABLE}"
     first = not is_published(handle)
     try:
-        done, rewritten = _published(engine, handle, order, comments)
+        done, rewritten = _published(engine, handle, order, docs)
     except NotLocated as error:
-        return Words((), (f"the table shows an earlier version, for its rows cannot be located: {error}",))
+        warning = f"the table shows an earlier version, for its rows cannot be located: {error}"
+        return ModelTable("" if first else place, warnings=(warning,))
     notes = []
-    if first and done.changed:
-        place = masked(f"{handle.uri}/{TABLE}")
-        notes.append(f"published as a Delta table (file_format) at {place}")
     if rewritten:
         notes.append(f"its contents were written once for that ({rewritten} bytes)")
     if done.undone:
         notes.append(f"{done.undone} commit(s) of other tools to the table undone")
-    if done.kept:
-        return Words(tuple(notes), (f"the table shows an earlier version, without errors: {done.kept}",))
-    return Words(tuple(notes))
+    kept = f"the table shows an earlier version, without errors: {done.kept}"
+    return ModelTable(
+        place if done.version >= 0 else "",
+        first and done.changed,
+        tuple(notes),
+        (kept,) if done.kept else (),
+    )
+
+
+def withdraw_table(opened: Opened) -> tuple[str, ...]:
+    """Take the table back of a model that does not want one any more. Returns notes."""
+    handle = opened.handle
+    unwanted = opened.context.options.file_format == NO_TABLE
+    if not unwanted or published_format(handle.state()) == NO_TABLE:
+        return ()
+    unpublish(handle)
+    handle.set_properties({FILE_FORMAT: NO_TABLE})
+    return ("no longer published as a Delta table (file_format)",)
 
 
 def _published(
-    engine: Engine, handle: WriteHandle, order: Sequence[str], comments: Mapping[str, str]
+    engine: Engine, handle: WriteHandle, order: Sequence[str], docs: Docs
 ) -> tuple[Publication, int]:
     """Publish the table, after a compaction if there must be one; also returns the bytes that the
     compaction wrote, or 0.
     """
+    described = TableDocs(docs.comment, docs.column_comments or {}, docs.properties)
 
     def hashes(layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:
         return _hashes(engine, layout, directories)
 
     try:
-        return publish(handle, order, comments, hashes), 0
+        return publish(handle, order, described, hashes), 0
     except NotLocated as error:
         log.debug("%s is compacted for its table: %s", handle.uri, error)
     handle.upgrade()
@@ -96,7 +113,7 @@ def _published(
     whole = CompactionPlan(uncancelled(state.files), state.since)
     compact(engine, handle, whole, Layout.of(handle, state))
     size = sum(file.size for file in handle.state().files)
-    return publish(handle, order, comments, hashes), size
+    return publish(handle, order, described, hashes), size
 
 
 def _hashes(engine: Engine, layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:

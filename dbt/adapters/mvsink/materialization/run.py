@@ -3,7 +3,7 @@
 ```
 prepare -> Prepared    names, options, schedule; nothing is written
 execute -> Executed    the query checked, the shard opened (`Opened`) and brought up to date
-publish -> Published   the view shows the shard
+publish -> Published   the relation shows the shard
 finish  -> response    handles are closed, dbt's line, warnings
 ```
 
@@ -20,18 +20,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.timing import span
 from dbt.adapters.mvsink.exceptions import MAX_NAME, InvalidName, RefreshesNeverHappen
-from dbt.adapters.mvsink.materialization import publish as views
+from dbt.adapters.mvsink.materialization.catalog_entry import publish_entry
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.future import check_time
 from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
 from dbt.adapters.mvsink.materialization.publish import Docs
-from dbt.adapters.mvsink.materialization.publish_table import publish_table
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response, paused_response
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.shard import ShardError, ShardState, retry_on_replacement
@@ -41,6 +39,7 @@ from dbt.adapters.mvsink.shard_sql.layout import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import Pause, pause_of
 from dbt.adapters.mvsink.sink import Audit, NeverRefreshed, run_timing
 
+TABLE, VIEW = "table", "view"  # dbt's types of relations
 Respond = Callable[[Sequence[str], Sequence[str]], MvsinkResponse]  # given notes and warnings
 
 
@@ -107,10 +106,13 @@ class Executed:
 
 @dataclass(frozen=True)
 class Published:
-    """A run whose view shows its shard, or that was read-only and published nothing."""
+    """A run whose relation shows its shard, or that was read-only and published nothing. ``type``
+    is the relation's type in dbt.
+    """
 
     executed: Executed
     notes: tuple[str, ...] = ()
+    type: str = VIEW
 
 
 def prepare(context: RunContext, strategy: Materialization) -> Prepared:
@@ -166,20 +168,24 @@ def _identity(context: RunContext) -> dict[str, str]:
 
 
 def publish(executed: Executed, docs: Docs) -> Published:
-    """Make the view show the shard, unless it already does. A read-only run publishes nothing."""
+    """Make the relation show the shard, unless it already does. A read-only run publishes
+    nothing.
+    """
     opened = executed.opened
     if executed.read_only:
-        return Published(executed)
+        shown = opened.context.published
+        return Published(executed, type=TABLE if shown is not None and shown.table else VIEW)
     try:
         with translated(opened.context.model):
-            done = retry_on_replacement([opened.handle], lambda: _publish(opened, docs))
-            table = retry_on_replacement([opened.handle], lambda: publish_table(opened, docs))
+            entry = retry_on_replacement([opened.handle], lambda: publish_entry(opened, docs))
     except BaseException:
         executed.resources.close()
         raise
+    again = ("view republished",) if entry.replaced and executed.unchanged else ()
     return Published(
-        replace(executed, warnings=(*executed.warnings, *table.warnings)),
-        (*(("view republished",) if done and executed.unchanged else ()), *table.notes),
+        replace(executed, warnings=(*executed.warnings, *entry.warnings)),
+        (*again, *entry.notes),
+        TABLE if entry.table else VIEW,
     )
 
 
@@ -251,18 +257,6 @@ def _check_spark_accepts_the_name(context: RunContext) -> None:
     except EngineError as error:
         reason = f", of which Spark says: {error.message.strip().splitlines()[0]}"
         raise InvalidName(context.model, "schema or alias", str(context.relation), reason) from error
-
-
-def _publish(opened: Opened, docs: Docs) -> bool:
-    """Publish the view if that is needed; returns whether it was."""
-    context, handle = opened.context, opened.handle
-    docs = docs.of_columns(opened.columns)
-    if views.is_current(context.published, handle.state(), docs):
-        return False
-    order = [column.name for column in opened.columns]
-    views.publish(context.engine, str(context.relation), handle, context.published, docs, order)
-    failpoints.reach("view published")
-    return True
 
 
 # Directories of a shard and of the shards' root: a model of that name would lie in another one's.

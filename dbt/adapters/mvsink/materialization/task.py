@@ -252,7 +252,7 @@ def _references(
             continue
         published = sources.published(name)
         if published is not None:
-            references[name] = sources.shard(published, context.model)
+            references[name] = sources.shard(published.uri, context.model)
             resources.callback(references[name].handle.expire)
     return references
 

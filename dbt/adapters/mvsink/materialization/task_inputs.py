@@ -31,7 +31,7 @@ from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 from dbt.adapters.mvsink.physical import TIME
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.as_of import nulls
-from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published, shown_shard
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions
 from dbt.adapters.mvsink.user_sql.splice import relations, replace_relations, with_ctes
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -151,7 +151,10 @@ class Sources:
             if published is None:
                 scope = properties.get("View Catalog and Namespace", "")
                 return self._behind(model, _View(name, properties.get("View Text", ""), scope))
-            return Source.of_shard(self.shard(published, model))
+            return Source.of_shard(self.shard(published.uri, model))
+        marker = shown_shard({key.lower(): value for key, value in properties.items()})
+        if marker is not None:
+            return Source.of_shard(self.shard(marker.uri, model))
         provider, location = (properties.get(key, "") for key in ("Provider", "Location"))
         table = CatalogTable(
             name,
@@ -247,12 +250,12 @@ class Sources:
                 )
         return ".".join(parts(table))
 
-    def shard(self, published: PublishedView, model: str) -> ShardInput:
-        """The shard behind a published view."""
+    def shard(self, uri: str, model: str) -> ShardInput:
+        """The shard behind a published view or table."""
         try:
-            reader = self.client.open_reader(published.uri)
+            reader = self.client.open_reader(uri)
         except NotAShard as error:
-            raise InputRefused(model, published.uri, f"its shard is gone: {error}") from error
+            raise InputRefused(model, uri, f"its shard is gone: {error}") from error
         return ShardInput(WriteHandle.from_read(reader, f"task({model})"), self.engine)
 
     def published(self, name: str) -> PublishedView | None:

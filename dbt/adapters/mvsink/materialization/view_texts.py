@@ -108,7 +108,7 @@ def task_views(
                 published = sources.published(name)
                 if published is None:
                     continue
-                shard = sources.shard(published, context.model)
+                shard = sources.shard(published.uri, context.model)
                 resources.callback(shard.handle.expire)
                 below[parts(name)] = name, shard
             shards = True

@@ -1,6 +1,6 @@
 """A shard's contents as a Delta table over the shard's own files.
 
-    publish(handle, order, comments)    after each run that also publishes the view
+    publish(handle, order, docs)    after each run, before the catalog shows the model
 
 The table is derived from the shard: whatever it shows now, the next publication makes it show the
 shard's newest version. A publication costs one commit, which lists the rows that are hidden; it
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +31,12 @@ from dbt.adapters.mvsink.published.shown_rows import (
     ShownRows,
     shown_rows,
 )
-from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableLog
+from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableDocs, TableLog
 from dbt.adapters.mvsink.shard import (
     REMOVED_GRACE_MS,
     DataFile,
     Directory,
+    ReadHandle,
     ShardState,
     StorageError,
     WriteHandle,
@@ -44,6 +45,7 @@ from dbt.adapters.mvsink.shard.errors import Conflict, VersionTaken
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, member, parsed
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.published_view import Marker
 
 # computes the hash of each row of these directories: an array per file, by its path
 Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
@@ -51,6 +53,7 @@ logger = logging.getLogger("mvsink.sink.append")
 SCANNED = 500_000  # rows in memory at once
 MAX_ROUNDS = 100  # commits lost to other writers before a publication gives up
 ENGINE = "dbt-mvsink"
+NO_DOCS = TableDocs()
 
 
 @dataclass(frozen=True)
@@ -81,16 +84,18 @@ class Wanted:
 def publish(
     handle: WriteHandle,
     order: Sequence[str],
-    comments: Mapping[str, str],
+    docs: TableDocs = NO_DOCS,
     hashes: Hashes | None = None,
 ) -> Publication:
     """Make the table show the newest version of the shard.
 
     ``order`` names the table's columns in their order; if it is empty, they are in the shard's.
-    ``comments`` are by column. ``hashes`` computes the hashes of directories in which some rows
+    ``docs`` are what the model says of it. ``hashes`` computes the hashes of directories in which some rows
     have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`, `StorageError`.
     """
     target = _log_of(handle)
+    marker = Marker(handle.uri, str(handle.shard_id), -1, "")
+    marked = replace(docs, properties={**docs.properties, **marker.table_properties()})
     for _ in range(MAX_ROUNDS):
         live, broken = _loaded(target)
         # Read after the table's log, so that the table is never ahead of this state, unless an
@@ -100,7 +105,7 @@ def publish(
             return Publication(live.version)
         schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
         wanted = Wanted(state, Layout.of(handle, state), schema, hashes)
-        metadata = log.described(schema, comments, str(state.shard_id))
+        metadata = log.described(schema, marked, str(state.shard_id), live.metadata)
         current = live.shows(state.version, state.generation)
         if current and log.same_description(metadata, live.metadata) and _is_whole(target, live):
             return Publication(live.version)
@@ -235,6 +240,12 @@ def is_published(handle: WriteHandle) -> bool:
     return _loaded(_log_of(handle))[0].version >= 0
 
 
+def published_version(reader: ReadHandle) -> PublishedVersion | None:
+    """The newest version of the shard's table; None if it has none, or none that can be read."""
+    live, _ = _loaded(_log_of(reader))
+    return None if live.version < 0 else live
+
+
 def collect(target: TableLog, live: PublishedVersion, before: int) -> None:
     """Delete the vectors and extra copies that the ``live`` version, the newest, does not name, if
     they were written before that time (ms, by the storage's clock).
@@ -255,7 +266,7 @@ def unpublish(handle: WriteHandle) -> None:
             target.delete_directory(name)
 
 
-def _log_of(handle: WriteHandle) -> TableLog:
+def _log_of(handle: ReadHandle | WriteHandle) -> TableLog:
     return TableLog(f"{handle.uri}/{TABLE}", getattr(handle.storage, "options", None))
 
 

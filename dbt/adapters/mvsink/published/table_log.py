@@ -53,6 +53,18 @@ CONFIGURATION = {
     # VACUUM by another tool must not delete what older versions of the shard need
     "delta.deletedFileRetentionDuration": "interval 365000 days",
 }
+# Properties of a table that people may set: they do not decide what its files mean.
+HARMLESS = frozenset(
+    {
+        "delta.autoOptimize.autoCompact",
+        "delta.autoOptimize.optimizeWrite",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.dataSkippingStatsColumns",
+        "delta.logRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+    }
+)
 PROVIDERS = ("aws_", "azure_", "google_")
 CLIENT_OPTIONS = frozenset(
     {
@@ -63,6 +75,17 @@ CLIENT_OPTIONS = frozenset(
 )
 DELTALAKE = frozenset({"s3_allow_unsafe_rename", "s3_locking_provider", "copy_if_not_exists"})
 Action = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TableDocs:
+    """What a model says of its table: the ``comment``, None for none of its own, those of
+    ``columns`` by name, and the table's ``properties``.
+    """
+
+    comment: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,6 +103,11 @@ class PublishedVersion:
     def foreign(self) -> int:
         """How many versions other tools have written since the last one of ours."""
         return max(self.version - self.transactions.get(OWN, -1), 0)
+
+    @property
+    def of_shard(self) -> int | None:
+        """The shard's version that it shows, or showed before other tools wrote it."""
+        return self.transactions.get(SHARD)
 
     def shows(self, version: int, generation: int) -> bool:
         """Whether it shows exactly this version of the shard, and no other tool wrote to it."""
@@ -276,30 +304,49 @@ def removed(add: Action) -> Action:
     return {"remove": {**remove, "deletionVector": vector} if vector else remove}
 
 
-def described(columns: pa.Schema, comments: Mapping[str, str], shard_id: str) -> Action:
-    """The `metaData` action of a table with these columns, without its `createdTime`."""
+def described(columns: pa.Schema, docs: TableDocs, shard_id: str, live: Action) -> Action:
+    """The description of a table with these columns; see `same_description`. ``live`` is the
+    description so far: what people wrote there stays, as far as ``docs`` say nothing else and it
+    does not decide how the table is read.
+    """
     fields = dict(parsed(Schema.from_arrow(columns).to_json()))
+    comments = {**_comments(live), **{name: text for name, text in docs.columns.items() if text}}
     for each in fields["fields"]:
         each["nullable"] = True
         if comment := comments.get(each["name"]):
             each["metadata"] = {**each["metadata"], "comment": comment}
+    kept = {
+        name: value
+        for name, value in (live.get("configuration") or {}).items()
+        if name in HARMLESS or not name.startswith(("delta.", "mvsink."))
+    }
+    comment = live.get("description") if docs.comment is None else docs.comment
     return {
         "id": shard_id,
+        **({"description": comment} if comment else {}),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps(fields),
         "partitionColumns": [],
-        "configuration": {**CONFIGURATION, "mvsink.shard_id": shard_id},
+        "configuration": {**kept, **CONFIGURATION, **docs.properties},
     }
 
 
 def same_description(one: Action, other: Action) -> bool:
-    """Whether two `metaData` actions have the same columns, comments and configuration."""
-    return all(_described(one, name) == _described(other, name) for name in ("schemaString", "configuration"))
+    """Whether two descriptions differ in nothing that readers see."""
+    names = ("schemaString", "configuration", "description")
+    return all(_described(one, name) == _described(other, name) for name in names)
 
 
 def _described(metadata: Action, name: str) -> Any:
-    value = metadata.get(name)
-    return parsed(value) if isinstance(value, str) else value
+    value = metadata.get(name) or ""
+    return parsed(value) if isinstance(value, str) and name == "schemaString" and value else value
+
+
+def _comments(metadata: Action) -> dict[str, str]:
+    """The comments of the columns, by name."""
+    fields = _described(metadata, "schemaString") or {"fields": []}
+    comments = {each["name"]: (each.get("metadata") or {}).get("comment") for each in fields["fields"]}
+    return {name: str(comment) for name, comment in comments.items() if comment}
 
 
 def transaction(name: str, version: int) -> Action:

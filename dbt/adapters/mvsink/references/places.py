@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.inputs.query_inputs import described
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of
-from dbt.adapters.mvsink.shard_sql.published_view import read_marker
+from dbt.adapters.mvsink.shard_sql.published_view import shown_shard
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,13 @@ def places_of(engine: Engine, query: str) -> ReadPlaces:
 
 def _places(engine: Engine, reads: Reads) -> ReadPlaces:
     shards: dict[str, None] = {}
-    others = bool(reads.unknown or reads.tables)
+    others = bool(reads.unknown)
+    for name in reads.tables:
+        marker = shown_shard(described(engine, name))
+        shards |= {} if marker is None else {marker.uri: None}
+        others = others or marker is None
     for name in reads.views:
-        marker = read_marker(str(described(engine, name).get("view_text", "")))
+        marker = shown_shard(described(engine, name))
         # below a published view are the files of its shard
         below = _places(engine, reads.below[name]) if marker is None else ReadPlaces((marker.uri,))
         shards |= dict.fromkeys(below.shards)

@@ -1,6 +1,6 @@
 """What a shard's properties record, so that it is known without dbt: owner, definition, schedule,
-watched input, creation, how old its contents may be, its holds in other shards, and whether it is
-paused.
+watched input, creation, how old its contents may be, its holds in other shards, the format of its
+table, and whether it is paused.
 
 Every run leaves a paused model (`mvsink hold`) alone until it is released; the commits of both say
 who did it and why. That has nothing to do with holds, which keep a shard's history.
@@ -198,6 +198,14 @@ def release_holds(client: ShardClient, holder: str, uris: Iterable[str]) -> None
                 writer.release_hold(holder)
         except (NotAShard, StorageError):
             continue
+
+
+FILE_FORMAT, NO_TABLE = "file_format", "view"  # the property, and its value without a table
+
+
+def published_format(state: ShardState) -> str:
+    """The format of the table that the shard is published as, or was last; `NO_TABLE` for none."""
+    return state.properties.get(FILE_FORMAT, NO_TABLE)
 
 
 PAUSED = "paused"  # the property

@@ -1,4 +1,5 @@
-"""Reading published views back from the catalog: all readers go through `read_published`.
+"""Reading published models back from the catalog: all readers go through `read_published`. A model
+is published as a view or, where a session knows Delta, as a Delta table.
 
 Spark redacts properties whose key or value matches `spark.redaction.regex` or
 `spark.sql.redaction.options.regex`: the default patterns match a model called `hourly`, because of
@@ -8,6 +9,10 @@ releases, and to tell a published view from any other.
 
 What others put on a view is carried over when it is published again. Where Spark redacts it, `SHOW
 CREATE TABLE` still has the value.
+
+A table has no text, so its marker is in a property, as hexadecimal digits, which no pattern
+matches. Other tables may have a copy of that property (`CREATE TABLE LIKE`, a clone): only the one
+that lies in the shard itself is the model.
 """
 
 from __future__ import annotations
@@ -17,12 +22,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, member, parsed
 
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
 OWN = (URI, SHARD_ID, VERSION, FILES)
+TABLE_MARKER = "mvsink.marker"
 PATTERNS = "Expected: patterns that match none of them, in the Spark session that runs dbt"
 # kept by the metastore itself, or written elsewhere in the statement
 BY_THE_METASTORE = ("transient_lastDdlTime", "comment")
@@ -32,6 +40,7 @@ DETAILS = ("# Detailed Table Information", "", "")
 _CLOSING_AFTER_BACKSLASH = re.compile(r"'\)\n(?:AS|WITH SCHEMA) ")
 _CLOSING = re.compile(r"(?<!\\)" + _CLOSING_AFTER_BACKSLASH.pattern)
 _MARKER = re.compile(r"\w+ /\* mvsink (\{.*?\}) \*/")
+_TABLE_MARKER = re.compile(rf"\b{re.escape(TABLE_MARKER)}=([0-9a-f]+)\b")
 
 
 class Catalog(Protocol):
@@ -70,6 +79,11 @@ class Marker:
         """Its properties, which stay the same when only the view's text is replaced."""
         return {URI: self.uri, SHARD_ID: self.shard_id}
 
+    def table_properties(self) -> dict[str, str]:
+        """The same for a table, which has no text."""
+        place = json.dumps({"uri": self.uri, "shard_id": self.shard_id}, sort_keys=True)
+        return {**self.properties(), TABLE_MARKER: place.encode().hex()}
+
     def within(self, query: str) -> str:
         """``query`` with the marker behind its first word, where Spark keeps it in the view's text.
 
@@ -85,7 +99,7 @@ class Marker:
 class PublishedView:
     """Our marker, and what others put on the view. ``marked`` means that the marker is in the
     view's text; ``versioned`` that its version and files are in the properties too, written by an
-    earlier release.
+    earlier release. With ``table`` it is a table, whose version and files are in its own log.
     """
 
     uri: str
@@ -99,16 +113,18 @@ class PublishedView:
     marked: bool = True
     versioned: bool = False
     form: str = ""
+    table: bool = False
 
 
 @dataclass(frozen=True)
 class _Described:
-    """What DESCRIBE EXTENDED shows of a view."""
+    """What DESCRIBE EXTENDED shows of a view or a table; a view has no ``location``."""
 
     columns: tuple[str, ...]
     column_comments: Mapping[str, str]
     comment: str
     text: str
+    location: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,8 +155,8 @@ def look_up(catalog: Catalog, relation: str) -> Shown:
 
 
 def read_published(catalog: Catalog, relation: str, known: Shown | None = None) -> PublishedView | None:
-    """The published view of that name, or None if what is there is not one of ours. ``known``: what
-    the catalog shows of it.
+    """The published view or table of that name, or None if what is there is not one of ours.
+    ``known``: what the catalog shows of it.
 
     Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
     """
@@ -149,6 +165,8 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
     if URI not in shown or SHARD_ID not in shown:
         return None
     described = _described(catalog, relation) if description is None else _read(description)
+    if described.location:
+        return _published_table(described, shown.get(TABLE_MARKER, ""))
     in_text = read_marker(described.text)
     others = [
         key for key in shown if key not in OWN and key not in BY_THE_METASTORE and not key.startswith("view.")
@@ -187,6 +205,59 @@ def read_marker(text: str) -> Marker | None:
         return None
 
 
+def shown_shard(description: Mapping[str, Any]) -> Marker | None:
+    """The shard that a relation shows, by the JSON of DESCRIBE or by the rows of DESCRIBE EXTENDED
+    (names in lower case); None if it shows none.
+    """
+    location = str(description.get("location") or "")
+    if not location:
+        return read_marker(str(description.get("view_text") or ""))
+    properties = description.get("table_properties")
+    if isinstance(properties, Mapping):
+        return table_marker(str(properties.get(TABLE_MARKER, "")), location)
+    found = _TABLE_MARKER.search(str(description.get("table properties") or ""))
+    return None if found is None else table_marker(found[1], location)
+
+
+def table_marker(digits: str, location: str) -> Marker | None:
+    """The marker in a table's property; None if there is none, or if it came from another table."""
+    try:
+        marker = parsed(bytes.fromhex(digits).decode())
+        uri, shard_id = (a_text(member(marker, name)) for name in ("uri", "shard_id"))
+    except (ValueError, Unreadable):
+        return None
+    same = _place(unquote(location)) == _place(f"{uri}/{TABLE}")
+    return Marker(uri, shard_id, -1, "") if same else None
+
+
+def _place(uri: str) -> tuple[str, str]:
+    """The host and the path of a URI; for a path on a disk the host is empty.
+
+    >>> _place("file:/data/t") == _place("/data/t") == _place("file:///data/t/")
+    True
+    """
+    place = urlsplit(uri) if re.match(r"\w+:", uri) else None
+    host, path = ("", uri) if place is None else (place.netloc, uri.split(":", 1)[1])
+    return host, "/" + path.removeprefix(f"//{host}").strip("/")
+
+
+def _published_table(described: _Described, digits: str) -> PublishedView | None:
+    marker = table_marker(digits, described.location)
+    if marker is None:
+        return None
+    return PublishedView(
+        marker.uri,
+        marker.shard_id,
+        marker.version,
+        marker.files,
+        comment=described.comment,
+        columns=described.columns,
+        column_comments=described.column_comments,
+        marked=False,
+        table=True,
+    )
+
+
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:
     """The marker in the text, but with the property's URI, which people change when they move a
     shard.
@@ -217,6 +288,7 @@ def _read(description: Mapping[str, Any]) -> _Described:
         column_comments={name: note for name, note in columns.items() if note},
         comment=description.get("comment") or "",
         text=description.get("view_text") or "",
+        location=description.get("location") or "",
     )
 
 
@@ -231,6 +303,7 @@ def _described(catalog: Catalog, relation: str) -> _Described:
         column_comments={name: note for name, _, note in columns if note},
         comment=details.get("Comment", ""),
         text=details.get("View Text", ""),
+        location=details.get("Location", ""),
     )
 
 

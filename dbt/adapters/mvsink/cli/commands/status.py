@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import click
 
@@ -37,14 +38,17 @@ from dbt.adapters.mvsink.cli.status_table import (
 )
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.published import published_version
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
 from dbt.adapters.mvsink.shard_sql.layout import damages
 from dbt.adapters.mvsink.shard_sql.properties import (
+    NO_TABLE,
     Freshness,
     Verdict,
     pause_of,
+    published_format,
     stored_freshness,
     stored_schedule,
     watched_shard,
@@ -143,7 +147,23 @@ def _status(
         holds=tuple(Hold(holder, at, known.models.get(holder)) for holder, at in sorted(state.holds.items())),
         paused=pause_of(state),
         inputs=inputs,
+        **_table(shard, state),
     )
+
+
+def _table(shard: DiscoveredShard, state: ShardState) -> dict[str, Any]:
+    """What is known of the table that the shard is published as."""
+    file_format = published_format(state)
+    if file_format == NO_TABLE or shard.reader is None:
+        return {}
+    shown = published_version(shard.reader)
+    version = None if shown is None else shown.of_shard
+    return {
+        "file_format": file_format,
+        "table_version": version,
+        "table_lag": None if version is None else state.version - version,
+        "table_foreign": None if shown is None else shown.foreign,
+    }
 
 
 def condition(state: ShardState) -> Condition:

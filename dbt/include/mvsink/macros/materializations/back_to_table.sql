@@ -1,6 +1,7 @@
 {#
-  A model that was a shard and becomes a table: the table is built beside the view, which stays readable until it is complete.
-  One that becomes a view: its shard is marked dropped as soon as the view no longer shows it. Everything else is dbt-spark's.
+  A model that was a shard and becomes a table: the table is built beside what shows the shard, which stays readable until it is complete.
+  One that becomes a view: its shard is marked dropped as soon as the view no longer shows it, or before where the shard was a table in
+  the catalog, which a view cannot replace. Everything else is dbt-spark's.
 #}
 {% materialization table, adapter='mvsink', supported_languages=['sql', 'python'] %}
   {{ return(mvsink_beside_or('materialization_table_spark')) }}
@@ -37,7 +38,8 @@
 
 
 {% materialization view, adapter='mvsink', supported_languages=['sql'] %}
-  {%- set shown = adapter.mv_shown(load_cached_relation(this)) -%}
+  {%- set existing = load_cached_relation(this) -%}
+  {%- set shown = adapter.mv_shown(existing) -%}
   {%- if shown is none -%}
     {{ return(context['materialization_view_spark']()) }}
   {%- endif -%}
@@ -45,10 +47,13 @@
   {%- set target_relation = this.incorporate(type='view') -%}
 
   {{ run_hooks(pre_hooks) }}
+  {%- if shown.table -%}
+    {%- do adapter.drop_relation(existing) -%}
+  {%- endif -%}
   {%- call statement('main') -%}
     {{ get_create_view_as_sql(target_relation, sql) }}
   {%- endcall -%}
-  {%- set warnings = adapter.mv_mark_shard_dropped(target_relation | string, shown.uri) -%}
+  {%- set warnings = [] if shown.table else adapter.mv_mark_shard_dropped(target_relation | string, shown.uri) -%}
 
   {%- do apply_grants(target_relation, config.get('grants'), should_revoke(true, full_refresh_mode=True)) -%}
   {{ run_hooks(post_hooks) }}

@@ -10,15 +10,14 @@
   {%- set prepared = adapter.mv_prepare_task(config, model, target_relation, existing, mvsink_invocation(), reset) -%}
   {%- if prepared.pause -%}
     {%- do store_result('main', response=adapter.mv_leave_alone(prepared)) -%}
-    {{ return({'relations': [target_relation]}) }}
+    {{ return({'relations': [existing or target_relation]}) }}
   {%- endif -%}
   {{ mvsink_before_run(prepared, pre_hooks) }}
 
   {%- set executed = adapter.mv_run(prepared) -%}
   {{ write(executed.text) }}
 
-  {{ mvsink_after_run(executed, target_relation, existing, post_hooks) }}
-  {{ return({'relations': [target_relation]}) }}
+  {{ return({'relations': [mvsink_after_run(executed, target_relation, existing, post_hooks)]}) }}
 {% endmaterialization %}
 
 

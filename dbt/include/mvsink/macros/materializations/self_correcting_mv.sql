@@ -11,7 +11,7 @@
   {%- set prepared = adapter.mv_prepare(model, target_relation, existing, query, invocation) -%}
   {%- if prepared.pause -%}
     {%- do store_result('main', response=adapter.mv_leave_alone(prepared)) -%}
-    {{ return({'relations': [target_relation]}) }}
+    {{ return({'relations': [existing or target_relation]}) }}
   {%- endif -%}
   {{ mvsink_before_run(prepared, pre_hooks) }}
 
@@ -22,8 +22,7 @@
   {%- set executed = adapter.mv_run(prepared, audits) -%}
   {{ write(executed.text) }}
 
-  {{ mvsink_after_run(executed, target_relation, existing, post_hooks) }}
-  {{ return({'relations': [target_relation]}) }}
+  {{ return({'relations': [mvsink_after_run(executed, target_relation, existing, post_hooks)]}) }}
 {% endmaterialization %}
 
 
@@ -40,10 +39,11 @@
 {% endmacro %}
 
 
-{# The steps after it: publishing, grants, post-hooks, and the log line. #}
+{# The steps after it: publishing, grants, post-hooks, and the log line. Returns the relation as it is then: a view or a table. #}
 {% macro mvsink_after_run(executed, target_relation, existing, post_hooks) %}
   {%- set backup_relation = none if executed.read_only else mvsink_backup(existing) -%}
   {%- set published = adapter.mv_publish(executed, mvsink_docs()) -%}
+  {%- set target_relation = target_relation.incorporate(type=published.type) -%}
   {%- if not executed.read_only -%}
     {%- if backup_relation is not none -%}
       {%- do adapter.drop_relation(backup_relation) -%}
@@ -52,6 +52,7 @@
     {{ mvsink_run_hooks(post_hooks) }}
   {%- endif -%}
   {%- do store_result('main', response=adapter.mv_finish(published)) -%}
+  {{ return(target_relation) }}
 {% endmacro %}
 
 
@@ -116,9 +117,9 @@
 {% endmacro %}
 
 
-{# A table in the view's place: it stays readable under its name until the view is about to be created. #}
+{# Another table in the model's place: it stays readable under its name until the model is about to be created. #}
 {% macro mvsink_backup(existing) %}
-  {%- if existing is none or existing.is_view -%}
+  {%- if existing is none or existing.is_view or adapter.mv_is_shard(existing) -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set backup_relation = make_backup_relation(existing, existing.type) -%}

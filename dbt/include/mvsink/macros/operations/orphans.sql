@@ -37,7 +37,7 @@
 {% endmacro %}
 
 
-{# `mvsink drop`: drops the views of these shards and marks the shards dropped. It keeps a view that shows another shard. #}
+{# `mvsink drop`: drops the views or tables of these shards and marks the shards dropped. It keeps what shows another shard. #}
 {% macro mvsink_drop(shards) %}
   {%- for shard in shards -%}
     {%- set relation = adapter.get_relation(target.database, shard.schema, shard.identifier) -%}
@@ -46,10 +46,10 @@
     {%- set shown = adapter.mv_shown(relation) -%}
     {%- if shown is not none and (shown.uri == shard.uri or shown.shard_id == shard.shard_id) -%}
       {%- do adapter.drop_relation(relation) -%}
-      {{ log("dropped the view " ~ name, info=True) }}
+      {{ log("dropped the " ~ ("table " if shown.table else "view ") ~ name, info=True) }}
     {%- else -%}
       {%- do adapter.mv_warn(adapter.mv_mark_shard_dropped(name, shard.uri)) -%}
-      {{ log(name ~ (": there is no such view" if relation is none else ": what has this name does not show the shard, and stays"), info=True) }}
+      {{ log(name ~ (": there is no such view or table" if relation is none else ": what has this name does not show the shard, and stays"), info=True) }}
     {%- endif -%}
   {%- endfor -%}
 {% endmacro %}

@@ -1,8 +1,6 @@
-{# A view may be a published shard: its shard is marked dropped, so that the next run starts a new generation. #}
+{# What may be a published shard: its shard is marked dropped, so that the next run starts a new generation. #}
 {% macro mvsink__drop_relation(relation) -%}
-  {%- if relation.type == 'view' -%}
-    {%- do adapter.mv_mark_dropped(relation) -%}
-  {%- endif -%}
+  {%- do adapter.mv_mark_dropped(relation) -%}
   {{ return(spark__drop_relation(relation)) }}
 {%- endmacro %}
 

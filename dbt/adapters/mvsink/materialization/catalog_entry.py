@@ -1,0 +1,101 @@
+"""What the catalog has under a model's name: a view of the shard's rows or, where the session knows
+Delta, the model's own table.
+
+    file_format: view     schema.model is a view, which each change replaces
+    file_format: delta    schema.model is the table at <shard>/table; its entry stays as it is
+
+A view cannot become a table in one statement. For the moment between two of them there is nothing
+of that name; a run that is killed there leaves it so, and the next one creates it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.engine import Engine, sql
+from dbt.adapters.mvsink.engine.session import setting
+from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.materialization import grants
+from dbt.adapters.mvsink.materialization import publish as views
+from dbt.adapters.mvsink.materialization.opening import Opened
+from dbt.adapters.mvsink.materialization.publish import Docs
+from dbt.adapters.mvsink.materialization.publish_table import (
+    ModelTable,
+    brought_up_to_date,
+    publish_table,
+    withdraw_table,
+)
+from dbt.adapters.mvsink.shard import WriteHandle
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
+
+SESSION_CATALOG, KNOWS_DELTA = "spark.sql.catalog.spark_catalog", "DeltaCatalog"
+
+
+@dataclass(frozen=True)
+class CatalogEntry:
+    """The entry: ``table``, or else a view. ``replaced``: the view was published again."""
+
+    table: bool
+    replaced: bool = False
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def publish_entry(opened: Opened, docs: Docs) -> CatalogEntry:
+    """Make the model's table, if it wants one, and the catalog's entry show the shard."""
+    docs = docs.of_columns(opened.columns)
+    table = publish_table(opened, docs)
+    if table.place and in_catalog(opened.context.engine):
+        notes = (*_show_table(opened, table), *table.notes)
+        return CatalogEntry(True, notes=notes, warnings=table.warnings)
+    replaced = _show_view(opened, docs)
+    place = masked(table.place)
+    made = (f"published as a Delta table (file_format) at {place}",) if table.first else ()
+    return CatalogEntry(False, replaced, (*made, *table.notes, *withdraw_table(opened)), table.warnings)
+
+
+def republish(engine: Engine, relation: str, handle: WriteHandle, shown: PublishedView) -> tuple[str, ...]:
+    """Make what is ``shown`` show what another command wrote to the shard. Returns warnings."""
+    table = brought_up_to_date(engine, handle, shown.columns, Docs())
+    if not shown.table:
+        views.publish(engine, relation, handle, shown, Docs(), shown.columns)
+    return table.warnings
+
+
+def in_catalog(engine: Engine) -> bool:
+    """Whether the session's catalog can hold a Delta table."""
+    return KNOWS_DELTA in setting(engine, SESSION_CATALOG)
+
+
+def _show_table(opened: Opened, table: ModelTable) -> tuple[str, ...]:
+    """Make the entry the table. Returns notes."""
+    context, shown = opened.context, opened.context.published
+    if shown is not None and shown.table and shown.uri == opened.handle.uri:
+        return ("published as a Delta table (file_format)",) if table.first else ()
+    engine, relation = context.engine, str(context.relation)
+    existing = grants.on_view(engine, relation) if shown is not None else ()
+    kind = "table" if shown is not None and shown.table else "view"
+    engine.execute(f"drop {kind} if exists {relation}", "publish")
+    failpoints.reach("entry dropped")
+    engine.execute(f"create table {relation} using delta location {sql.constant(table.place)}", "publish")
+    grants.restore(engine, relation, existing)
+    failpoints.reach("table in the catalog")
+    no_view = ", no longer a view" if kind == "view" and shown is not None else ""
+    return (f"published as a Delta table (file_format){no_view}",)
+
+
+def _show_view(opened: Opened, docs: Docs) -> bool:
+    """Publish the view if that is needed; returns whether it was."""
+    context, handle = opened.context, opened.handle
+    if views.is_current(context.published, handle.state(), docs):
+        return False
+    engine, relation, shown = context.engine, str(context.relation), context.published
+    existing = grants.on_view(engine, relation) if shown is not None and shown.table else ()
+    if shown is not None and shown.table:  # the files stay: they are the shard's
+        engine.execute(f"drop table if exists {relation}", "publish")
+    order = [column.name for column in opened.columns]
+    views.publish(engine, relation, handle, shown, docs, order)
+    grants.restore(engine, relation, existing)
+    failpoints.reach("view published")
+    return True
