@@ -9,6 +9,7 @@ In a run's order:
 - ``appended``: the commit is done, and not reported yet.
 - ``view published``.
 - ``table to be committed`` and ``table committed``: of a model that is published as a table.
+- ``entry dropped`` and ``table in the catalog``: its entry becomes a table.
 
 A task's run also has ``looked`` (the output's state was read), ``held`` (its input is held, the
 start is not committed) and ``statement staged`` (one of several).
