@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
+from dbt.adapters.mvsink.published import publish
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.unit.cli.shop import HOUR, NOW, write
 
@@ -20,6 +22,11 @@ VARYING = ("uri", "shard_id", "created", "last_refresh", "bytes")
 def hourly():
     """A schedule as a shard keeps it."""
     return {"every": [[HOUR, 0]], "at": [], "at_creation": False}
+
+
+def some_hashes(layout, directories):
+    """The handle of these tests writes none."""
+    return {file.path: np.arange(file.rows) for each in directories for file in each.files}
 
 
 # what is shown
@@ -54,6 +61,7 @@ def test_the_json_of_a_shard(shop, orders):
         "files": 2,
         "recent_share": 1 / 3,
         "paused": None,
+        **dict.fromkeys(("file_format", "table_version", "table_lag", "table_foreign")),
         "holds": [],
         "error": None,
         "inputs": [],
@@ -64,6 +72,22 @@ def test_the_json_of_a_shard(shop, orders):
     )
     assert varying["last_refresh"] == orders.history()[-1].timestamp
     assert varying["created"] == orders.state().created
+
+
+def test_the_table_that_a_shard_is_published_as(shop):
+    handle = shop.shard("s.tabled", "tabled")
+    write(handle, NOW - HOUR, ("a", 1), ("b", 1))
+    handle.set_properties({"file_format": "delta"})
+    assert "delta, none yet" in shop.run("status").output
+    publish(handle, ["x"], hashes=some_hashes)
+    [shard] = shop.as_json("status")["shards"]
+    assert (shard["file_format"], shard["table_lag"], shard["table_foreign"]) == ("delta", 0, 0)
+    assert shard["table_version"] == shard["version"]
+    handle.set_properties({"another": "commit"})
+    DeltaTable(f"{handle.uri}/table").delete("x = 'a'")
+    [shard] = shop.as_json("status")["shards"]
+    assert (shard["table_lag"], shard["table_foreign"]) == (1, 1)
+    assert "delta, 1 behind, foreign" in shop.run("status").output
 
 
 def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick):

@@ -90,8 +90,9 @@ def publish(
     """Make the table show the newest version of the shard.
 
     ``order`` names the table's columns in their order; if it is empty, they are in the shard's.
-    ``docs`` are what the model says of it. ``hashes`` computes the hashes of directories in which some rows
-    have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`, `StorageError`.
+    ``docs`` are what the model says of it. ``hashes`` computes the hashes of directories in which
+    some rows have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
+    `StorageError`.
     """
     target = _log_of(handle)
     marker = Marker(handle.uri, str(handle.shard_id), -1, "")
