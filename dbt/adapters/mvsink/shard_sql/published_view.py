@@ -215,8 +215,8 @@ def shown_shard(description: Mapping[str, Any]) -> Marker | None:
     properties = description.get("table_properties")
     if isinstance(properties, Mapping):
         return table_marker(str(properties.get(TABLE_MARKER, "")), location)
-    found = _TABLE_MARKER.search(str(description.get("table properties") or ""))
-    return None if found is None else table_marker(found[1], location)
+    digits = _TABLE_MARKER.search(str(description.get("table properties") or ""))
+    return None if digits is None else table_marker(digits[1], location)
 
 
 def table_marker(digits: str, location: str) -> Marker | None:
