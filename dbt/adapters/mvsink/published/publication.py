@@ -122,9 +122,10 @@ def publish(
         except VersionTaken:
             continue  # another run or tool was faster: load both logs and decide again
         failpoints.reach("table committed")
-        if (live.version + 1) % log.CHECKPOINT_EVERY == 0:
+        version = live.version + 1
+        if version and version % log.CHECKPOINT_EVERY == 0:
             _keep_in_order(handle, target)
-        return Publication(live.version + 1, changed=True, undone=live.foreign)
+        return Publication(version, changed=True, undone=live.foreign)
     raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
 
 
