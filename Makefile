@@ -5,6 +5,7 @@ OLDEST := .venv-oldest
 NEWEST := .venv-newest
 CLIENT := .venv-client
 COMPAT := .venv-compat
+DUCKDB := 1.5.5# the newest for which there is the package duckdb-extension-delta
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault $(patsubst %,tests/functional/%.py,cli/test_past cli/test_plan_against cli/test_undo cli/test_watch \
@@ -28,13 +29,20 @@ PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup constraints test rough seldom long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
-setup: $(VENV)/.done
+setup: $(VENV)/.done $(VENV)/duckdb/.done-$(DUCKDB)
 
 $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev,demo,bench]'
 	touch $@
+
+# DuckDB with its extension for Delta tables, for the demo and the tests of published tables: see example_project/duckdb_delta.py. Where it
+# cannot be downloaded, all else works, and the demo says that DuckDB reads nothing.
+$(VENV)/duckdb/.done-$(DUCKDB): | $(VENV)/.done
+	rm -rf $(@D)
+	$(BIN)/pip install --quiet --no-compile --retries 1 --target $(@D) duckdb-extension-delta==$(DUCKDB) && touch $@ \
+	  || echo "the extension of DuckDB for Delta tables is not installed"
 
 # The newest versions that fit together, for every Python from 3.10; run `make test` with them before they are committed.
 constraints: setup

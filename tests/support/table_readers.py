@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+
+from tests.support.package_edges import ROOT
 
 
 def by_deltalake(place: Path | str, options=None) -> Counter:
@@ -23,7 +28,36 @@ def by_polars(place: Path | str) -> Counter:
     return rows_of(pl.scan_delta(str(place)).collect().to_arrow())
 
 
+@cache
+def duckdb_delta():
+    """The example project's module that reads tables with DuckDB."""
+    spec = importlib.util.spec_from_file_location("duckdb_delta", ROOT / "example_project/duckdb_delta.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def _duckdb() -> subprocess.Popen[bytes]:
+    """One process for all tables: it ends with this one."""
+    return duckdb_delta().start()
+
+
+def by_duckdb(place: Path | str) -> Counter:
+    """`delta_scan` of DuckDB."""
+    process = _duckdb()
+    process.stdin.write(f"{place}\n".encode())
+    process.stdin.flush()
+    try:
+        return rows_of(pa.ipc.open_stream(process.stdout).read_all())
+    except pa.ArrowInvalid as error:
+        _duckdb.cache_clear()
+        raise AssertionError(process.communicate()[1].decode()) from error
+
+
 READERS = {"deltalake": by_deltalake, "polars": by_polars}
+if duckdb_delta().PACKAGES.exists():  # tests/unit/published/test_readers.py fails in CI if it does not
+    READERS["duckdb"] = by_duckdb
 
 
 def rows_of(table: pa.Table) -> Counter:

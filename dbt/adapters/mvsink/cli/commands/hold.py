@@ -122,11 +122,11 @@ def release(target: Target, models: tuple[str, ...], yes: bool, output: Printer)
 @takes_output
 @takes_models
 def rewind(target: Target, models: tuple[str, ...], yes: bool, output: Printer) -> None:
-    """Take the newest time of the MODELs back to now, if it is later: runs can write them again.
+    """Take the newest time of the MODELs back to now, so that runs can write them again.
 
-    For models that a run with a wrong clock, or a mistyped mvsink_run_time, left far ahead. What
-    was written after now is at now from then on; the history before it and the contents stay. The
-    shard begins a new generation: a task or subscriber that had read past now starts from its
+    This is for models that a run with a wrong clock, or a mistyped mvsink_run_time, left far ahead.
+    Updates at later times are moved to now; the history before now and the contents stay. The shard
+    begins a new generation: a task or subscriber that has read past now starts again from the
     contents. All files are copied. The clock is that of the shards' storage.
 
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
