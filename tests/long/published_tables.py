@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.published import TableDocs, publish, unpublish
+from dbt.adapters.mvsink.published import TableDocs, publish, table_of, unpublish
 from dbt.adapters.mvsink.shard import Antichain, CompactionPlan, ShardClient
 from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.maintenance import compact_with_pyarrow
@@ -55,6 +55,7 @@ class History:
     def __init__(self, uri: str, chance: Random, store: dict[str, str] | None = None):
         self.chance, self.table = chance, f"{uri}/table"
         self.handle = ShardClient(store).open_writer(uri, SCHEMA)
+        self.format = table_of(self.handle)
         self.readers: dict[str, Callable[..., Counter]] = dict(READERS)
         if store is not None:
             self.readers = {"deltalake": partial(by_deltalake, options=store)}
@@ -92,7 +93,7 @@ class History:
         return sorted(observed)
 
     def publish(self) -> None:
-        publish(self.handle, self.order, TableDocs(columns={"id": "the key"}), self._hashes)
+        publish(self.handle, self.order, TableDocs(columns={"id": "the key"}), self._hashes, self.format)
 
     def difference(self) -> str:
         """What a reader of the table sees that it must not; empty if all are right."""
@@ -207,7 +208,7 @@ class History:
             failpoints.install(None)
 
     def unpublished(self) -> None:
-        unpublish(self.handle)
+        unpublish(self.handle, self.format)
         if self.failed:
             self.shown = None
 

@@ -46,7 +46,7 @@ def no_copies(monkeypatch):
 
 def vectors_taken_for_right(monkeypatch):
     """A file that is live is left as it is."""
-    monkeypatch.setattr(publication, "_is_shown", lambda target, add, vector: add is not None)
+    monkeypatch.setattr(publication, "_is_shown", lambda file, hidden: file is not None)
 
 
 def nothing_hidden_of_the_base(monkeypatch):

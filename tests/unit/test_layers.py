@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -87,7 +89,7 @@ LIBRARIES = {  # of those that matter, which each package may import
     "user_sql": {"sqlglot"},
     "local": set(),
     "shard_sql": set(),
-    "published": {"deltalake", "obstore", "pyroaring"},
+    "published": {"deltalake", "obstore", "pyiceberg", "pyroaring"},
     "sink": set(),
     "inputs": {"deltalake"},
     "history": set(),
@@ -101,7 +103,7 @@ LIBRARIES = {  # of those that matter, which each package may import
     "connections": {"dbt", "dbt_common"},
     "cli": {"dbt", "dbt_common"},
 }
-WATCHED = {"dbt", "dbt_common", "deltalake", "obstore", "pyroaring", "pyspark", "sqlglot"}
+WATCHED = {"dbt", "dbt_common", "deltalake", "obstore", "pyiceberg", "pyroaring", "pyspark", "sqlglot"}
 
 
 @pytest.mark.parametrize("package", RULES)
@@ -184,14 +186,27 @@ def test_of_sqlglot_only_documented_modules_are_used():
     assert {name for name in used if name != "sqlglot" and not within(name, *documented)} == set()
 
 
-def test_three_modules_know_delta_for_shards_for_inputs_and_for_published_tables():
+def test_few_modules_know_delta_for_shards_for_inputs_and_for_published_tables():
     knowing = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
         for name in imports(path)
         if within(name, "deltalake")
     }
-    assert knowing == {"shard/delta.py", "inputs/delta_log.py", "published/table_log.py"}
+    tables = {f"published/{name}.py" for name in ("table_log", "table_store")}  # whose store is Delta's
+    assert knowing == {"shard/delta.py", "inputs/delta_log.py", *tables}
+
+
+def test_only_these_modules_know_iceberg_and_are_imported_where_it_is_asked_for():
+    knowing = {
+        path.stem for path in PACKAGE.rglob("*.py") for name in imports(path) if within(name, "pyiceberg")
+    }
+    assert knowing == {
+        "as_iceberg",
+        *(f"iceberg_{name}" for name in ("files", "places", "schema", "updates")),
+    }
+    code = f"import sys, {OURS}.impl, {OURS}.cli.main; sys.exit('pyiceberg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_decisions_about_state_do_no_input_or_output():

@@ -20,7 +20,14 @@ from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentia
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.masking import SHORTEST_SECRET, keep_secret, masked, secrets_in, secrets_of
+from dbt.adapters.mvsink.masking import (
+    SHORTEST_SECRET,
+    catalog_secrets,
+    keep_secret,
+    masked,
+    secrets_in,
+    secrets_of,
+)
 
 HOME = ".mvsink"
 SESSION = SparkConnectionMethod.SESSION.value  # the embedded Spark; its server is this process
@@ -55,16 +62,18 @@ def register_methods(names: Iterable[str]) -> None:
 @dataclass
 class MvsinkCredentials(SparkCredentials):
     """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are those of the
-    `deltalake` package, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and
+    `deltalake` package, ``iceberg_catalog`` are pyiceberg's properties of the catalog in which
+    published tables are, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and
     ``headers`` are for the method connect.
 
-    Values of ``storage_options``, credentials in ``shard_root`` and secrets among Spark's settings
-    are never shown (see `masking`).
+    Values of ``storage_options``, secrets of ``iceberg_catalog``, credentials in ``shard_root`` and
+    secrets among Spark's settings are never shown (see `masking`).
     """
 
     method: str = SESSION  # type: ignore[assignment]  # dbt-spark's enum cannot have more members
     shard_root: str | None = None
     storage_options: dict[str, str] | None = None
+    iceberg_catalog: dict[str, str] | None = None
     read_only: bool = False
     metastore_timeout: float = 300
     progress: bool = True
@@ -83,7 +92,7 @@ class MvsinkCredentials(SparkCredentials):
         check requires for Spark and for stores.
         """
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
-        for option in ("server_side_parameters", "storage_options", "headers"):
+        for option in ("server_side_parameters", "storage_options", "iceberg_catalog", "headers"):
             if isinstance(data.get(option), dict):
                 data = {**data, option: {str(key): _text(value) for key, value in data[option].items()}}
         return data
@@ -110,6 +119,7 @@ class MvsinkCredentials(SparkCredentials):
         _check(vars(self))
         keep_secret(secrets_of(self.shard_root, self.storage_options))
         keep_secret(secrets_in(self.server_side_parameters))
+        keep_secret(catalog_secrets(self.iceberg_catalog))
         keep_secret(connect_secrets(self.remote, self.token, self.headers))
         keep_secret(each for each in (self.password,) if each and len(each) >= SHORTEST_SECRET)
         if self.method == SESSION:
@@ -310,6 +320,9 @@ def _check(values: Mapping[str, Any]) -> None:
                 f"profile: {key}\n  Got: {masked(repr(values.get(key)))}\n  Expected: {expected}"
             )
     _check_texts("storage_options", values.get("storage_options"), "the `deltalake` package's option names")
+    _check_texts(
+        "iceberg_catalog", values.get("iceberg_catalog"), "pyiceberg's names of a catalog's properties"
+    )
 
 
 def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:

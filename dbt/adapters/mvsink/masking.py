@@ -82,6 +82,21 @@ def secrets_of(uri: str | None, options: Mapping[str, str] | None) -> list[str]:
     return sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
 
 
+def catalog_secrets(properties: Mapping[str, str] | None) -> list[str]:
+    """What is secret of an Iceberg catalog's properties.
+
+    >>> catalog_secrets({"uri": "postgresql://me:hush@db/c", "token": "abcd", "header.X": "efgh"})
+    ['me:hush', 'hush', 'abcd', 'efgh']
+    """
+    secrets: dict[str, None] = {}
+    for name, value in (properties or {}).items():
+        if isinstance(value, str):
+            secrets |= dict.fromkeys(secrets_of(value, {name: value}))
+            if name.startswith("header.") and len(value) >= SHORTEST_SECRET:
+                secrets[value] = None
+    return list(secrets)
+
+
 def is_secret(setting: str) -> bool:
     """Whether the value of Spark's ``setting`` must not be shown.
 

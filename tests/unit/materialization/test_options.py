@@ -105,7 +105,10 @@ def test_only_maintained_models_have_ignored_configs():
 
 
 INVALID = {
-    "a file_format that neither we nor dbt-spark have": ({"file_format": "dleta"}, "'delta', 'view'"),
+    "a file_format that neither we nor dbt-spark have": (
+        {"file_format": "dleta"},
+        "'delta', 'iceberg', 'view'",
+    ),
     "retain_history below a second": ({"retain_history": "10 ms"}, "at least '1 second'"),
     "retain_history in months": ({"retain_history": "1 month"}, "ms, seconds, minutes, hours, days, weeks"),
     "retain_history as a number": ({"retain_history": 86400}, "at least '1 second'"),

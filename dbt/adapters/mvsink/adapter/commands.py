@@ -100,7 +100,8 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
                 done = undo(replace(wanted, invocation_id=invocation_id), handle, engine)
                 published = self.published(existing) if done.committed else None
                 if published is not None and published.shard_id == str(handle.shard_id):
-                    warn_of_all(republish(engine, str(relation), handle, published))
+                    catalog = self._credentials().iceberg_catalog
+                    warn_of_all(republish(engine, str(relation), handle, published, catalog))
         return json.dumps(asdict(done))
 
     @available.parse(lambda *_: "[]")

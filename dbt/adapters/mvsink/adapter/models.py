@@ -40,7 +40,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published, check_names
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
-from dbt.adapters.mvsink.published import unpublish
+from dbt.adapters.mvsink.published import retire
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count
 from dbt.adapters.mvsink.shard_sql.properties import held_shards, release_holds, release_pause
@@ -124,6 +124,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             shard_root=str(credentials.shards).rstrip("/"),
             client=ShardClient(credentials.storage_options, one_thread=True),
             storage_options=credentials.storage_options,
+            iceberg_catalog=credentials.iceberg_catalog,
             longest_view=credentials.longest_view,
             embedded=credentials.method == SESSION,
         )
@@ -207,12 +208,12 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             client = ShardClient(self._credentials().storage_options)
             with WriteHandle.from_read(client.open_reader(uri), "drop") as handle:
                 handle.mark_dropped()
-                unpublish(handle)
+                _, left = retire(handle, self._credentials().iceberg_catalog)
                 release_pause(handle, "a drop")
                 release_holds(client, str(handle.shard_id), held_shards(handle.state()))
         except LOWER_ERRORS as error:
             return [f"{relation}: its shard {uri} could not be marked dropped: {error}"]
-        return []
+        return [f"{relation}: {each}" for each in left]
 
     @available.parse_none
     def mv_mark_schema_dropped(self, relation: MvsinkRelation) -> list[str]:

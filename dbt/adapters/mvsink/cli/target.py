@@ -24,7 +24,7 @@ from dbt_common.exceptions import DbtBaseException
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, shards_of
-from dbt.adapters.mvsink.masking import keep_secret, masked, secrets_in, secrets_of
+from dbt.adapters.mvsink.masking import catalog_secrets, keep_secret, masked, secrets_in, secrets_of
 
 TYPE = "mvsink"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,6 +41,7 @@ class Target:
     shards: str
     profile: str = ""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
+    iceberg_catalog: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 def load_target(
@@ -80,12 +81,14 @@ def _target(project: str, directory: str, profile: str, name: str, data: dict[st
     MvsinkCredentials.validate(options)
     keep_secret(secrets_of(options.get("shard_root"), options.get("storage_options")))
     keep_secret(secrets_in(options.get("server_side_parameters")))
+    keep_secret(catalog_secrets(options.get("iceberg_catalog")))
     return Target(
         project=project,
         name=name,
         shards=shards_of(directory, options.get("shard_root")).rstrip("/"),
         profile=profile,
         storage_options=options.get("storage_options"),
+        iceberg_catalog=options.get("iceberg_catalog"),
     )
 
 

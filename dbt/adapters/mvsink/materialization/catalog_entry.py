@@ -10,6 +10,7 @@ of that name; a run that is killed there leaves it so, and the next one creates 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink import failpoints
@@ -26,6 +27,7 @@ from dbt.adapters.mvsink.materialization.publish_table import (
     publish_table,
     withdraw_table,
 )
+from dbt.adapters.mvsink.published.formats import DELTA
 from dbt.adapters.mvsink.shard import WriteHandle
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 
@@ -46,18 +48,38 @@ def publish_entry(opened: Opened, docs: Docs) -> CatalogEntry:
     """Make the model's table, if it wants one, and the catalog's entry show the shard."""
     docs = docs.of_columns(opened.columns)
     table = publish_table(opened, docs)
-    if table.place and in_catalog(opened.context.engine):
+    if table.place and _is_delta(opened) and in_catalog(opened.context.engine):
         notes = (*_show_table(opened, table), *table.notes)
-        return CatalogEntry(True, notes=notes, warnings=table.warnings)
+        return CatalogEntry(True, notes=(*notes, *withdraw_table(opened)), warnings=table.warnings)
     replaced = _show_view(opened, docs)
-    place = masked(table.place)
-    made = (f"published as a Delta table (file_format) at {place}",) if table.first else ()
+    made = (_made(opened, masked(table.place)),) if table.first else ()
     return CatalogEntry(False, replaced, (*made, *table.notes, *withdraw_table(opened)), table.warnings)
 
 
-def republish(engine: Engine, relation: str, handle: WriteHandle, shown: PublishedView) -> tuple[str, ...]:
-    """Make what is ``shown`` show what another command wrote to the shard. Returns warnings."""
-    table = brought_up_to_date(engine, handle, shown.columns, Docs())
+def _is_delta(opened: Opened) -> bool:
+    """Whether the model wants a Delta table, which Spark's own catalog can have."""
+    wanted = opened.context.table_format
+    return wanted is not None and wanted.name == DELTA
+
+
+def _made(opened: Opened, place: str) -> str:
+    wanted = opened.context.table_format
+    words, entry = (wanted.words, wanted.entry) if wanted else ("", "")
+    listed = f", `{entry}` in the Iceberg catalog" if entry else ""
+    return f"published as {words} (file_format) at {place}{listed}"
+
+
+def republish(
+    engine: Engine,
+    relation: str,
+    handle: WriteHandle,
+    shown: PublishedView,
+    catalog: Mapping[str, str] | None,
+) -> tuple[str, ...]:
+    """Make what is ``shown`` show what another command wrote to the shard. ``catalog``: the
+    properties of the Iceberg catalog. Returns warnings.
+    """
+    table = brought_up_to_date(engine, handle, shown.columns, Docs(), catalog)
     if not shown.table:
         views.publish(engine, relation, handle, shown, Docs(), shown.columns)
     return table.warnings

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.published.formats import ICEBERG, TableFormat, recorded
 from dbt.adapters.mvsink.references.inlined import Inlined
 from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.shard_sql.properties import FILE_FORMAT
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -70,10 +72,19 @@ class RunContext:
     shard_root: str
     client: ShardClient = field(repr=False)  # the run's, for its own thread
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
+    iceberg_catalog: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     longest_view: int | None = None
     embedded: bool = False
     views: Inlined | None = None  # what became of dbt's views in the query, if it reads some
     own_text: str = ""
+
+    @property
+    def table_format(self) -> TableFormat | None:
+        """In which format the model is published beside its view; None if in none."""
+        wanted = recorded({FILE_FORMAT: self.options.file_format})
+        if wanted is not None and wanted.name == ICEBERG and self.iceberg_catalog:
+            return replace(wanted, entry=self.model)
+        return wanted
 
     @property
     def compiled(self) -> str:

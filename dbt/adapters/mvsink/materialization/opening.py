@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import Definition, ansi_mode
 from dbt.adapters.mvsink.materialization.publish import check_fits
 from dbt.adapters.mvsink.materialization.warn import warn
+from dbt.adapters.mvsink.published import check_publishable
 from dbt.adapters.mvsink.shard import (
     MemoryStorage,
     NotAShard,
@@ -66,6 +67,8 @@ def open_shard(
     client, default = context.client, context.default_uri
     if context.longest_view is not None:
         check_fits(context.longest_view, context.uri, columns)
+    if context.table_format is not None:
+        check_publishable(context.table_format, arrow_schema(columns))
     handle: WriteHandle | None = None
     warnings: tuple[str, ...] = ()
     if context.published is not None:

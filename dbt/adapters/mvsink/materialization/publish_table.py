@@ -19,14 +19,24 @@ from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.physical import HASH
-from dbt.adapters.mvsink.published import NotLocated, Publication, TableDocs, is_published, publish, unpublish
+from dbt.adapters.mvsink.published import (
+    NotLocated,
+    Publication,
+    TableDocs,
+    is_published,
+    publish,
+    recorded,
+    retire,
+    table_of,
+)
+from dbt.adapters.mvsink.published.formats import recorded_tables, recording
+from dbt.adapters.mvsink.published.protocol import PublishedTable
 from dbt.adapters.mvsink.published.shown_rows import Numbers
 from dbt.adapters.mvsink.shard import CompactionPlan, Directory, WriteHandle
 from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import files_of
-from dbt.adapters.mvsink.shard_sql.properties import FILE_FORMAT, NO_TABLE, published_format
 from dbt.adapters.mvsink.shard_sql.rewrite import compact
 
 log = logging.getLogger("mvsink.sink.append")
@@ -46,25 +56,34 @@ class ModelTable:
 
 def publish_table(opened: Opened, docs: Docs) -> ModelTable:
     """Make the model's table show the shard, if the model wants one."""
-    handle, wanted = opened.handle, opened.context.options.file_format
-    if wanted == NO_TABLE:
+    context, handle = opened.context, opened.handle
+    wanted, known = context.table_format, recorded_tables(handle.state().properties)
+    if wanted is None:
         return ModelTable()
-    if published_format(handle.state()) != wanted:
-        # first: if this run is killed, later ones know of the table
-        handle.set_properties({FILE_FORMAT: wanted})
-    return brought_up_to_date(opened.context.engine, handle, [column.name for column in opened.columns], docs)
+    if known[:1] != [wanted]:
+        # first: if this run is killed, later ones know of the table, and of former ones
+        handle.set_properties(recording(wanted, [each for each in known if each != wanted]))
+    order = [column.name for column in opened.columns]
+    return brought_up_to_date(context.engine, handle, order, docs, context.iceberg_catalog)
 
 
-def brought_up_to_date(engine: Engine, handle: WriteHandle, order: Sequence[str], docs: Docs) -> ModelTable:
+def brought_up_to_date(
+    engine: Engine,
+    handle: WriteHandle,
+    order: Sequence[str],
+    docs: Docs,
+    catalog: Mapping[str, str] | None,
+) -> ModelTable:
     """Make the table of a shard that has one, or is to have one, show its newest version.
-    ``order``: of its columns.
+    ``order``: of its columns. ``catalog``: the properties of the Iceberg catalog.
     """
-    if published_format(handle.state()) == NO_TABLE:
+    published = recorded(handle.state().properties)
+    if published is None:
         return ModelTable()
-    place = f"{handle.uri}/{TABLE}"
-    first = not is_published(handle)
+    place, table = f"{handle.uri}/{TABLE}", table_of(handle, published, catalog)
+    first = not is_published(table)
     try:
-        done, rewritten = _published(engine, handle, order, docs)
+        done, rewritten = _published(engine, handle, order, docs, table)
     except NotLocated as error:
         warning = f"the table shows an earlier version, for its rows cannot be located: {error}"
         return ModelTable("" if first else place, warnings=(warning,))
@@ -83,18 +102,17 @@ def brought_up_to_date(engine: Engine, handle: WriteHandle, order: Sequence[str]
 
 
 def withdraw_table(opened: Opened) -> tuple[str, ...]:
-    """Take the table back of a model that does not want one any more. Returns notes."""
-    handle = opened.handle
-    unwanted = opened.context.options.file_format == NO_TABLE
-    if not unwanted or published_format(handle.state()) == NO_TABLE:
+    """Take back the tables that the model does not want any more. Returns notes."""
+    handle, wanted = opened.handle, opened.context.table_format
+    if not [each for each in recorded_tables(handle.state().properties) if each != wanted]:
         return ()
-    unpublish(handle)
-    handle.set_properties({FILE_FORMAT: NO_TABLE})
-    return ("no longer published as a Delta table (file_format)",)
+    former, left = retire(handle, opened.context.iceberg_catalog, but=wanted)
+    handle.set_properties(recording(wanted))
+    return (*(f"no longer published as {each.words} (file_format)" for each in former), *left)
 
 
 def _published(
-    engine: Engine, handle: WriteHandle, order: Sequence[str], docs: Docs
+    engine: Engine, handle: WriteHandle, order: Sequence[str], docs: Docs, table: PublishedTable
 ) -> tuple[Publication, int]:
     """Publish the table, after a compaction if there must be one; also returns the bytes that the
     compaction wrote, or 0.
@@ -105,7 +123,7 @@ def _published(
         return _hashes(engine, layout, directories)
 
     try:
-        return publish(handle, order, described, hashes), 0
+        return publish(handle, order, described, hashes, table), 0
     except NotLocated as error:
         log.debug("%s is compacted for its table: %s", handle.uri, error)
     handle.upgrade()
@@ -113,7 +131,7 @@ def _published(
     whole = CompactionPlan(uncancelled(state.files), state.since)
     compact(engine, handle, whole, Layout.of(handle, state))
     size = sum(file.size for file in handle.state().files)
-    return publish(handle, order, described, hashes), size
+    return publish(handle, order, described, hashes, table), size
 
 
 def _hashes(engine: Engine, layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:

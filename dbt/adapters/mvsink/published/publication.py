@@ -1,4 +1,4 @@
-"""A shard's contents as a Delta table over the shard's own files.
+"""A shard's contents as a table over the shard's own files.
 
     publish(handle, order, docs)    after each run, before the catalog shows the model
 
@@ -12,17 +12,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from dbt.adapters.mvsink import failpoints, limits, wall_clock
+from dbt.adapters.mvsink import failpoints, limits
 from dbt.adapters.mvsink.local.rows import row_numbers
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
-from dbt.adapters.mvsink.published import extra_copies, vectors
-from dbt.adapters.mvsink.published import table_log as log
+from dbt.adapters.mvsink.published import extra_copies
+from dbt.adapters.mvsink.published.formats import ICEBERG, NoCatalog, TableFormat, recorded_tables, table_of
+from dbt.adapters.mvsink.published.protocol import (
+    Description,
+    Difference,
+    LiveFile,
+    LiveTable,
+    PublishedTable,
+    ShownFile,
+    TableDocs,
+)
 from dbt.adapters.mvsink.published.shown_rows import (
     LiveErrors,
     NotLocated,
@@ -31,7 +39,7 @@ from dbt.adapters.mvsink.published.shown_rows import (
     ShownRows,
     shown_rows,
 )
-from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableDocs, TableLog
+from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard import (
     REMOVED_GRACE_MS,
     DataFile,
@@ -43,7 +51,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.errors import Conflict, VersionTaken
 from dbt.adapters.mvsink.shard.state import TABLE
-from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, member, parsed
+from dbt.adapters.mvsink.shard.stored import Unreadable
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.published_view import Marker
 
@@ -52,7 +60,7 @@ Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
 logger = logging.getLogger("mvsink.sink.append")
 SCANNED = 500_000  # rows in memory at once
 MAX_ROUNDS = 100  # commits lost to other writers before a publication gives up
-ENGINE = "dbt-mvsink"
+KEEP_EVERY = 20  # versions of the table, as of a shard
 NO_DOCS = TableDocs()
 
 
@@ -77,7 +85,7 @@ class Wanted:
 
     state: ShardState
     layout: Layout
-    columns: pa.Schema
+    described: Description
     hashes: Hashes | None
 
 
@@ -86,114 +94,82 @@ def publish(
     order: Sequence[str],
     docs: TableDocs = NO_DOCS,
     hashes: Hashes | None = None,
+    table: PublishedTable | None = None,
 ) -> Publication:
-    """Make the table show the newest version of the shard.
+    """Make the table show the newest version of the shard. By default that is the Delta table.
 
     ``order`` names the table's columns in their order; if it is empty, they are in the shard's.
     ``docs`` are what the model says of it. ``hashes`` computes the hashes of directories in which
     some rows have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
     `StorageError`.
     """
-    target = _log_of(handle)
     marker = Marker(handle.uri, str(handle.shard_id), -1, "")
     marked = replace(docs, properties={**docs.properties, **marker.table_properties()})
+    table = table or table_of(handle)
     for _ in range(MAX_ROUNDS):
-        live, broken = _loaded(target)
+        live = table.load()
         # Read after the table's log, so that the table is never ahead of this state, unless an
         # older copy of the shard's log was restored.
         state = handle.state()
         if not state.readable:
             return Publication(live.version)
         schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
-        wanted = Wanted(state, Layout.of(handle, state), schema, hashes)
-        metadata = log.described(schema, marked, str(state.shard_id), live.metadata)
-        current = live.shows(state.version, state.generation)
-        if current and log.same_description(metadata, live.metadata) and _is_whole(target, live):
+        described = Description(schema, marked, state.shard_id)
+        current = live.shows(state.version, state.generation) and live.is_described(described)
+        if current and _is_whole(table, live):
             return Publication(live.version)
         try:
-            committed = _actions(handle, target, wanted, live, metadata)
+            wanted = Wanted(state, Layout.of(handle, state), described, hashes)
+            difference = _difference(handle, table.store, wanted, live)
         except LiveErrors as error:
             return Publication(live.version, kept=error.message)
         failpoints.reach("table to be committed")
         try:
-            if broken:
-                target.forget()
-            target.commit(live.version + 1, committed)
+            version = live.commit(difference)
         except VersionTaken:
             continue  # another run or tool was faster: load both logs and decide again
         failpoints.reach("table committed")
-        version = live.version + 1
-        if version and version % log.CHECKPOINT_EVERY == 0:
-            _keep_in_order(handle, target)
+        if version and version % KEEP_EVERY == 0:
+            _keep_in_order(handle, table)
         return Publication(version, changed=True, undone=live.foreign)
     raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
 
 
-def _keep_in_order(handle: WriteHandle, target: TableLog) -> None:
-    """Write a checkpoint and delete what is no longer needed.
+def _keep_in_order(handle: WriteHandle, table: PublishedTable) -> None:
+    """Make it fast to load and delete what is no longer needed.
 
     The table is committed already, so a failure here is logged and a later run tries again.
     """
+    before = handle.storage.clock() - REMOVED_GRACE_MS
     try:
-        target.checkpoint()
-        collect(target, target.load(), handle.storage.clock() - REMOVED_GRACE_MS)
+        table.keep_in_order(before)
+        _collect_copies(table.store, table.load(), before)
     except (StorageError, Unreadable) as error:
-        logger.warning("table %s: left to a later run: %s", target.uri, error)
+        logger.warning("table %s: left to a later run: %s", table.store.uri, error)
 
 
-def _is_whole(target: TableLog, live: PublishedVersion) -> bool:
-    """Whether the table's own files exist: vectors and extra copies. The shard's log does not name
-    them, so another tool's VACUUM of the shard may have deleted them.
+def _is_whole(table: PublishedTable, live: LiveTable) -> bool:
+    """Whether the table's own files exist: what hides rows, and extra copies. The shard's log does
+    not name them, so another tool's VACUUM of the shard may have deleted them.
     """
-    own = {vectors.file_of(add.get("deletionVector") or {}) for add in live.adds.values()}
-    own |= {path for path in live.adds if extra_copies.is_extra(path)}
-    return all(target.stat(path) is not None for path in own if path is not None)
+    own = {*live.beside, *(path for path in live.files if extra_copies.is_extra(path))}
+    return table.store.has_all(own)
 
 
-def _loaded(target: TableLog) -> tuple[PublishedVersion, bool]:
-    """The table's newest version, and whether its log cannot be read and has to begin again."""
-    try:
-        return target.load(), False
-    except Unreadable:
-        return NOTHING, True
-
-
-def _actions(
-    handle: WriteHandle, target: TableLog, wanted: Wanted, live: PublishedVersion, metadata: Mapping[str, Any]
-) -> list[Mapping[str, Any]]:
-    """The actions of the commit that takes the table from ``live`` to ``wanted``. The files that
-    the commit will name, of vectors and of extra copies, are written here.
+def _difference(handle: WriteHandle, store: TableStore, wanted: Wanted, live: LiveTable) -> Difference:
+    """What takes the table from ``live`` to ``wanted``. The files of extra copies that it names are
+    written here.
     """
-    shown = _shown(handle, wanted)
-    files = {_below(file): file for file in shown.files}
-    hidden = {path: shown.hidden.get(file.path) or BitMap64() for path, file in files.items()}
-    extra_files, extra_hidden = _extra(handle, target, wanted, shown, live)
-    files |= extra_files
-    hidden |= extra_hidden
-
-    changed = {
-        path: vector for path, vector in hidden.items() if not _is_shown(target, live.adds.get(path), vector)
+    contents = _shown(handle, wanted)
+    files = {
+        _below(file): ShownFile(file, contents.hidden.get(file.path) or BitMap64()) for file in contents.files
     }
-    kept = vectors.written({path: vector for path, vector in changed.items() if len(vector)})
-    if kept.path is not None:
-        target.put(kept.path, kept.content, 0)
-    gone = [add for path, add in live.adds.items() if path not in files or path in changed]
-    adds = [
-        log.added(path, files[path].size, files[path].rows or 0, kept.descriptors.get(path))
-        for path in changed
-    ]
-    description = log.same_description(metadata, live.metadata)
-    new = live.version < 0
-    return [
-        _commit_info(wanted.state, bool(gone)),
-        *([{"protocol": log.features(wanted.columns)}] if not description else []),
-        *([{"metaData": {**metadata, "createdTime": wall_clock.now_ms()}}] if new or not description else []),
-        log.transaction(log.SHARD, wanted.state.version),
-        log.transaction(log.GENERATION, wanted.state.generation),
-        log.transaction(log.OWN, live.version + 1),
-        *map(log.removed, gone),
-        *adds,
-    ]
+    files |= _extra(handle, store, wanted, contents, live)
+    changed = {
+        path: shown for path, shown in files.items() if not _is_shown(live.files.get(path), shown.hidden)
+    }
+    gone = {path for path in live.files if path not in files or path in changed}
+    return Difference(wanted.state.version, wanted.state.generation, wanted.described, gone, changed)
 
 
 def _shown(handle: WriteHandle, wanted: Wanted) -> ShownRows:
@@ -237,39 +213,56 @@ def _one_row_each(
     return len(pairs.group_by(["hash", "row"]).aggregate([])) == distinct
 
 
-def is_published(handle: WriteHandle) -> bool:
-    """Whether the shard has a table."""
-    return _loaded(_log_of(handle))[0].version >= 0
+def is_published(table: PublishedTable) -> bool:
+    """Whether the shard has this table."""
+    return table.load().version >= 0
 
 
-def published_version(reader: ReadHandle) -> PublishedVersion | None:
-    """The newest version of the shard's table; None if it has none, or none that can be read."""
-    live, _ = _loaded(_log_of(reader))
+def published_version(
+    reader: ReadHandle, published: TableFormat | None = None, catalog: Mapping[str, str] | None = None
+) -> LiveTable | None:
+    """The newest version of the shard's table; None if it has none, or none that can be read. By
+    default it is the Delta table.
+    """
+    live = table_of(reader, published, catalog).load()
     return None if live.version < 0 else live
 
 
-def collect(target: TableLog, live: PublishedVersion, before: int) -> None:
-    """Delete the vectors and extra copies that the ``live`` version, the newest, does not name, if
-    they were written before that time (ms, by the storage's clock).
+def _collect_copies(store: TableStore, live: LiveTable, before: int) -> None:
+    for name in filter(extra_copies.is_extra, store.directories()):
+        left = [file.path for file in store.list_files(name) if file.modified < before]
+        store.delete([path for path in left if path not in live.files])
+
+
+def unpublish(handle: WriteHandle, table: PublishedTable | None = None) -> None:
+    """Delete the table's log, what says which rows are hidden, and extra copies. The shard's files
+    stay. By default it is the Delta table.
     """
-    named = {vectors.file_of(add.get("deletionVector") or {}) for add in live.adds.values()} | set(live.adds)
-    for name in (vectors.PREFIX, *filter(extra_copies.is_extra, target.directories())):
-        left = [file for file in target.list_files(name) if file.modified < before and file.path not in named]
-        target.delete([file.path for file in left])
+    table = table or table_of(handle)
+    table.forget()
+    for name in filter(extra_copies.is_extra, table.store.directories()):
+        table.store.delete_directory(name)
 
 
-def unpublish(handle: WriteHandle) -> None:
-    """Delete the table's log, its vectors and extra copies. The shard's files stay."""
-    target = _log_of(handle)
-    target.forget()
-    target.delete_directory(vectors.PREFIX)
-    for name in target.directories():
-        if extra_copies.is_extra(name):
-            target.delete_directory(name)
-
-
-def _log_of(handle: ReadHandle | WriteHandle) -> TableLog:
-    return TableLog(f"{handle.uri}/{TABLE}", getattr(handle.storage, "options", None))
+def retire(
+    handle: WriteHandle, catalog: Mapping[str, str] | None, *, but: TableFormat | None = None
+) -> tuple[list[TableFormat], list[str]]:
+    """Unpublish the tables that the shard records, other than ``but``, which may need the extra
+    copies. Returns which they were, and of each that stays in a catalog why.
+    """
+    kept: list[str] = []
+    formats = [each for each in recorded_tables(handle.state().properties) if each != but]
+    for each in formats:
+        try:
+            table = table_of(handle, each, catalog)
+        except NoCatalog as error:
+            table = table_of(handle, TableFormat(ICEBERG))
+            kept.append(str(error))
+        if but is None:
+            unpublish(handle, table)
+        else:
+            table.forget()
+    return formats, kept
 
 
 def _scan(handle: WriteHandle) -> Scan:
@@ -286,75 +279,35 @@ OWN_TYPES = {HASH: pa.int64(), DIFF: pa.int64(), ERROR: pa.string()}
 
 
 def _extra(
-    handle: WriteHandle, target: TableLog, wanted: Wanted, shown: ShownRows, live: PublishedVersion
-) -> tuple[dict[str, DataFile], dict[str, BitMap64]]:
-    """The files of extra copies that the table needs, and the positions hidden in each. Writes the
-    missing copies.
-    """
+    handle: WriteHandle, store: TableStore, wanted: Wanted, shown: ShownRows, live: LiveTable
+) -> dict[str, ShownFile]:
+    """The files of extra copies that the table needs. Writes the missing copies."""
     have = {
-        path: (_extra_file(path, add), _vector(target, add))
-        for path, add in live.adds.items()
-        if extra_copies.is_extra(path) and target.stat(path) is not None
+        path: (DataFile(f"{TABLE}/{path}", file.size, file.rows), file.positions())
+        for path, file in live.files.items()
+        if extra_copies.is_extra(path) and store.stat(path) is not None
     }
     scan = _scan(handle)
     extra = extra_copies.compared(shown.copies, have, scan)
-    files = {path: have[path][0] for path in extra.hidden}
-    hidden = dict(extra.hidden)
+    files = {path: ShownFile(have[path][0], hidden) for path, hidden in extra.hidden.items()}
     if extra.missing:
         path = extra_copies.fresh_path()
-        schema = pa.schema([*wanted.columns, pa.field(HASH, pa.int64())])
+        columns = wanted.described.columns
+        schema = pa.schema([*columns, pa.field(HASH, pa.int64())])
         by_path = {file.path: file for file in shown.files}
         part = handle.storage.write_part(f"{TABLE}/{path}", schema)
-        for table in extra_copies.rows(extra.missing, wanted.columns.names, by_path, scan):
+        for table in extra_copies.rows(extra.missing, columns.names, by_path, scan):
             part.write(table.cast(schema))
-        files[path] = part.close()
-        hidden[path] = BitMap64()
-    return files, hidden
+        files[path] = ShownFile(part.close(), BitMap64())
+    return files
 
 
-def _extra_file(path: str, add: Mapping[str, Any]) -> DataFile:
-    return DataFile(f"{TABLE}/{path}", add["size"], an_integer(member(parsed(add["stats"]), "numRecords")))
-
-
-def _is_shown(target: TableLog, add: Mapping[str, Any] | None, vector: BitMap64) -> bool:
-    """Whether the table already shows this file with exactly these rows hidden. ``add`` is the
-    file's action in the log; None if the table does not show it.
-    """
-    if add is None:
+def _is_shown(file: LiveFile | None, hidden: BitMap64) -> bool:
+    """Whether a live file hides exactly these rows."""
+    if file is None or file.hidden != len(hidden):
         return False
-    descriptor = add.get("deletionVector")
-    if not descriptor:
-        return not len(vector)
-    return descriptor.get("cardinality") == len(vector) and _vector(target, add) == vector
-
-
-def _vector(target: TableLog, add: Mapping[str, Any]) -> BitMap64:
-    """The positions hidden in a live file. A vector that cannot be read counts as empty: then it
-    differs from what is wanted, and is written again.
-    """
-    descriptor = add.get("deletionVector")
-    try:
-        return vectors.read(descriptor, target.bytes_of) if descriptor else BitMap64()
-    except (vectors.UnknownVector, StorageError):
-        return BitMap64()
+    return not len(hidden) or file.positions() == hidden
 
 
 def _below(file: DataFile) -> str:
     return file.path.removeprefix(f"{TABLE}/")
-
-
-def _commit_info(state: ShardState, removes: bool) -> Mapping[str, Any]:
-    return {
-        "commitInfo": {
-            "timestamp": wall_clock.now_ms(),
-            "operation": "WRITE",
-            "operationParameters": {"mode": "Overwrite" if removes else "Append"},
-            "isBlindAppend": False,
-            "engineInfo": ENGINE,
-            "mvsink": {
-                "shard": str(state.shard_id),
-                "version": state.version,
-                "generation": state.generation,
-            },
-        }
-    }

@@ -15,33 +15,26 @@ another tool wrote them.
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-import obstore
 import pyarrow as pa
-import pyarrow.fs as pafs
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
-from deltalake.fs import DeltaStorageHandler
-from obstore.exceptions import AlreadyExistsError, BaseError
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.published import vectors
+from dbt.adapters.mvsink.published.protocol import TableDocs
+from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard import StorageError
 from dbt.adapters.mvsink.shard.commit_log import LOG, actions, commit_path
-from dbt.adapters.mvsink.shard.errors import VersionTaken, message_of
-from dbt.adapters.mvsink.shard.files import local_path, storage_errors
+from dbt.adapters.mvsink.shard.errors import message_of
 from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 
 SHARD, GENERATION, OWN = "mvsink.shard", "mvsink.generation", "mvsink.table"
-CHECKPOINT_EVERY = 20  # versions, as in a shard's own log
 PROTOCOL = {
     "minReaderVersion": 3,
     "minWriterVersion": 7,
@@ -65,27 +58,7 @@ HARMLESS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
-PROVIDERS = ("aws_", "azure_", "google_")
-CLIENT_OPTIONS = frozenset(
-    {
-        *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "user_agent"),
-        *("http1_only", "http2_only", "pool_idle_timeout", "pool_max_idle_per_host"),
-        *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
-    }
-)
-DELTALAKE = frozenset({"s3_allow_unsafe_rename", "s3_locking_provider", "copy_if_not_exists"})
 Action = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class TableDocs:
-    """What a model says of its table: the ``comment``, None for none of its own, those of
-    ``columns`` by name, and the table's ``properties``.
-    """
-
-    comment: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,12 +91,8 @@ class PublishedVersion:
 NOTHING = PublishedVersion(-1)
 
 
-class TableLog(LogStore):
+class TableLog(TableStore, LogStore):
     """The log of the table at ``uri``. ``options`` are `storage_options` of `deltalake`."""
-
-    def object_store(self) -> pafs.FileSystem:
-        """See `FileStore`."""
-        return pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
 
     def load(self) -> PublishedVersion:
         """The newest version; `NOTHING` if there is none. Raises `Unreadable` if a commit or the
@@ -163,42 +132,6 @@ class TableLog(LogStore):
         text = "\n".join(json.dumps(action, separators=(",", ":")) for action in committed) + "\n"
         self.put(commit_path(version), text.encode(), version)
 
-    def put(self, path: str, content: bytes, version: int) -> None:
-        """Create a file with this content: readers see all of it or no file. Raises `VersionTaken`
-        with ``version`` if the file exists.
-        """
-        if local_path(self.uri) is None:
-            try:
-                store: Any = _store(self.uri, self.options or {})
-                obstore.put(store, path, content, mode="create", use_multipart=False)
-            except AlreadyExistsError as error:
-                raise VersionTaken(version) from error
-            except BaseError as error:
-                raise StorageError(f"cannot write {path} of {self.uri}: {message_of(error)}") from error
-            return
-        with storage_errors("write", path, self.uri):
-            self._make_parent(path)
-            place = self._inside(path)
-            directory, _, name = place.rpartition("/")
-            written = f"{directory}/.{name}.{uuid.uuid4().hex}"
-            try:
-                with open(written, "xb") as file:
-                    file.write(content)
-                os.link(written, place)  # unlike a rename, this replaces nothing
-            except FileExistsError as error:
-                raise VersionTaken(version) from error
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(written)
-
-    def bytes_of(self, path: str) -> bytes:
-        """A small file's content."""
-        with (
-            storage_errors("read", path, self.uri),
-            self.filesystem.open_input_file(self._readable(path)) as file,
-        ):
-            return bytes(file.read())
-
     def forget(self) -> None:
         """Delete the log. The next commit is then version 0 of a new table."""
         self.delete_directory(LOG)
@@ -213,23 +146,6 @@ class TableLog(LogStore):
             table.cleanup_metadata()
         except (DeltaError, OSError) as error:
             raise StorageError(f"cannot write a checkpoint of {self.uri}: {message_of(error)}") from error
-
-
-def _store(uri: str, options: Mapping[str, str]) -> Any:
-    """obstore's client for ``uri``: only it offers a put that fails if the file exists.
-
-    ``options`` are the `deltalake` package's. obstore takes those of the HTTP client in an argument
-    of their own. Those that only `deltalake` knows are left out.
-    """
-    client: dict[str, str | bool] = {}
-    config: dict[str, str] = {}
-    for name, value in ((name.lower(), value) for name, value in options.items()):
-        key = name.split("_", 1)[1] if name.startswith(PROVIDERS) else name
-        if key in CLIENT_OPTIONS:
-            client[key] = value.lower() == "true" if value.lower() in ("true", "false") else value
-        elif name.startswith(PROVIDERS) and key not in DELTALAKE:
-            config[name] = value
-    return obstore.store.from_url(uri, config=config, client_options=client)  # type: ignore[call-overload]
 
 
 class _Replay:

@@ -26,6 +26,7 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import delta_encoding as encoding
 from dbt.adapters.mvsink.shard import removals as ledger
+from dbt.adapters.mvsink.shard import shown_files
 from dbt.adapters.mvsink.shard.commit_log import LOG, Commit, actions, checked_path, commit_path, metadata
 from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT, damage
 from dbt.adapters.mvsink.shard.errors import (
@@ -266,8 +267,9 @@ class DeltaStorage(LogStore):
         return ledger.followed(known, state.version, self._commit_text, self._written, self.uri)
 
     def published(self) -> frozenset[str]:
+        noted = shown_files.noted(self)
         if not self.list_files(f"{TABLE}/{LOG}"):
-            return frozenset()
+            return noted
         try:
             table = DeltaTable(f"{self.uri}/{TABLE}", storage_options=self.options)
             paths = pa.table(table.get_add_actions()).column("path").to_pylist()
@@ -275,7 +277,7 @@ class DeltaStorage(LogStore):
             raise StorageError(
                 f"cannot read the table that is published over shard {self.uri}: {message_of(error)}"
             ) from error
-        return frozenset(f"{TABLE}/{unquote(path)}" for path in paths)
+        return noted | {f"{TABLE}/{unquote(path)}" for path in paths}
 
     def keep_removals(self, removals: Removals) -> None:
         self.write_text(ledger.PLACE, removals.text(str(self._required_state().shard_id)))

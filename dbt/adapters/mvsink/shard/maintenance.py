@@ -35,7 +35,7 @@ from dbt.adapters.mvsink.shard.updates import advance, consolidate, physical_sch
 from dbt.adapters.mvsink.shard.write_handle import WriteHandle
 
 log = logging.getLogger("mvsink.shard")
-OF_TABLES = ("_", "copies-")  # of a published table: its log, its vectors, its extra copies
+OF_TABLES = ("_", "copies-", "metadata")  # of a published table: its log, what hides rows, its extra copies
 ROWS = 100_000  # that a rewind has in memory at once
 NOTES = "_mvsink"  # where the ledger and what was verified are
 STAGED_GRACE_MS = 24 * 3_600_000

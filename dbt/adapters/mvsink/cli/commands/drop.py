@@ -17,7 +17,7 @@ from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shar
 from dbt.adapters.mvsink.cli.render import Printer, bytes_text, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.published import unpublish
+from dbt.adapters.mvsink.published import retire
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, delete_dropped
 from dbt.adapters.mvsink.shard_sql.properties import held_shards
 
@@ -79,7 +79,8 @@ def delete(target: Target, shard: DiscoveredShard) -> None:
     inputs' companion shards and of its sums. Raises `click.ClickException` if that is not possible.
     """
     with writing(target, shard, "drop") as handle:
-        unpublish(handle)
+        for problem in retire(handle, target.iceberg_catalog)[1]:
+            click.echo(f"{shard.relation}: {problem}", err=True)
         delete_dropped(handle)
         left = bool(handle.state().files)
     if left:

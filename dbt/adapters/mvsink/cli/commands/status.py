@@ -38,17 +38,16 @@ from dbt.adapters.mvsink.cli.status_table import (
 )
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.published import published_version
+from dbt.adapters.mvsink.published import published_version, recorded
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
-from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
+from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, StorageError, uncancelled
+from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
 from dbt.adapters.mvsink.shard_sql.layout import damages
 from dbt.adapters.mvsink.shard_sql.properties import (
-    NO_TABLE,
     Freshness,
     Verdict,
     pause_of,
-    published_format,
     stored_freshness,
     stored_schedule,
     watched_shard,
@@ -60,10 +59,13 @@ RUNS = ("append", "advance")
 
 @dataclass(frozen=True)
 class Known:
-    """All shards that were read: the models' names by shard id, and the newest states by URI."""
+    """All shards that were read: the models' names by shard id, and the newest states by URI.
+    ``catalog``: the properties of the Iceberg catalog in which their tables may be.
+    """
 
     models: Mapping[str, str]
     states: Mapping[str, ShardState]
+    catalog: Mapping[str, str] | None = None
 
 
 def clock() -> int:
@@ -78,7 +80,7 @@ def read_statuses(target: Target, models: Sequence[str], all_owners: bool, now: 
     every = [each for shard in everything for each in (shard, *shard.inputs)]
     read = [(each, each.state) for each in every if each.state is not None]
     names = {str(state.shard_id): each.model for each, state in read}
-    known = Known(names, {each.uri: state for each, state in read})
+    known = Known(names, {each.uri: state for each, state in read}, target.iceberg_catalog)
     with progress(f"reading {len(shards)} logs"):
         return in_parallel(partial(status_of, known=known, now=now), shards)
 
@@ -147,19 +149,22 @@ def _status(
         holds=tuple(Hold(holder, at, known.models.get(holder)) for holder, at in sorted(state.holds.items())),
         paused=pause_of(state),
         inputs=inputs,
-        **_table(shard, state),
+        **_table(shard, state, known.catalog),
     )
 
 
-def _table(shard: DiscoveredShard, state: ShardState) -> dict[str, Any]:
+def _table(shard: DiscoveredShard, state: ShardState, catalog: Mapping[str, str] | None) -> dict[str, Any]:
     """What is known of the table that the shard is published as."""
-    file_format = published_format(state)
-    if file_format == NO_TABLE or shard.reader is None:
+    published = recorded(state.properties)
+    if published is None or shard.reader is None:
         return {}
-    shown = published_version(shard.reader)
+    try:
+        shown = published_version(shard.reader, published, catalog)
+    except (InvalidUsage, StorageError):  # no such package or catalog here, or out of reach
+        shown = None
     version = None if shown is None else shown.of_shard
     return {
-        "file_format": file_format,
+        "file_format": published.name,
         "table_version": version,
         "table_lag": None if version is None else state.version - version,
         "table_foreign": None if shown is None else shown.foreign,

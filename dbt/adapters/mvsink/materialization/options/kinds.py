@@ -58,17 +58,17 @@ def text_choice(*allowed: str) -> ValueKind[str]:
 
 
 def file_format(value: Any) -> str:
-    """How a model is published: `delta`, or `view` for the formats of dbt-spark that a shard does
-    not use: a project may set them for models of all kinds.
+    """How a model is published: `delta`, `iceberg`, or `view` for the formats of dbt-spark that a
+    shard does not use: a project may set them for models of all kinds.
     """
-    if not isinstance(value, str) or value.lower() not in ("delta", "view", *UNUSED_FORMATS):
+    if not isinstance(value, str) or value.lower() not in (*PUBLISHED, *UNUSED_FORMATS):
         raise NotAllowed
-    return "delta" if value.lower() == "delta" else "view"
+    return value.lower() if value.lower() in PUBLISHED else "view"
 
 
+PUBLISHED = ("delta", "iceberg", "view")
 UNUSED_FORMATS = (
     "parquet",
-    "iceberg",
     "hudi",
     "orc",
     "csv",
@@ -79,7 +79,7 @@ UNUSED_FORMATS = (
     "libsvm",
     "avro",
 )
-FILE_FORMAT = ValueKind(file_format, "'delta', 'view'", {"enum": ["delta", "view", *UNUSED_FORMATS]})
+FILE_FORMAT = ValueKind(file_format, ", ".join(map(repr, PUBLISHED)), {"enum": [*PUBLISHED, *UNUSED_FORMATS]})
 
 
 def choice(values: type[E], synonyms: Mapping[str, E] | None = None) -> ValueKind[E]:

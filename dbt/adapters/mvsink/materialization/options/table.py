@@ -183,8 +183,8 @@ class ModelOptions:
     file_format = Option(
         FILE_FORMAT,
         "view",
-        "`delta`: the contents are also a Delta table over the same files, at `<shard>/table`, for engines that cannot "
-        "read Spark's views: see [Published tables](published-tables.md). Other formats are ignored.",
+        "`delta` or `iceberg`: the contents are also a table of that format over the same files, at `<shard>/table`, for "
+        "engines that cannot read Spark's views: see [Published tables](published-tables.md). Other formats are ignored.",
         is_dbts=True,
     )
     initial_snapshot = Option(

@@ -1,0 +1,152 @@
+"""A published table as a Delta table: its log says which files it has, deletion vectors which of
+their rows are hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property, partial
+from typing import Any
+
+from pyroaring import BitMap64
+
+from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.published import table_log as log
+from dbt.adapters.mvsink.published import vectors
+from dbt.adapters.mvsink.published.protocol import Description, Difference, LiveFile
+from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableLog
+from dbt.adapters.mvsink.shard import StorageError
+from dbt.adapters.mvsink.shard.stored import Unreadable, an_integer, member, parsed
+
+ENGINE = "dbt-mvsink"
+
+
+class AsDelta:
+    """A `PublishedTable`. ``options`` are the `deltalake` package's."""
+
+    def __init__(self, uri: str, options: Mapping[str, str] | None):
+        self.store = TableLog(uri, options)
+
+    def load(self) -> LiveDelta:
+        try:
+            return LiveDelta(self.store, self.store.load())
+        except Unreadable:
+            return LiveDelta(self.store, NOTHING, broken=True)
+
+    def keep_in_order(self, before: int) -> None:
+        self.store.checkpoint()
+        named = self.load().beside
+        left = [file for file in self.store.list_files(vectors.PREFIX) if file.modified < before]
+        self.store.delete([file.path for file in left if file.path not in named])
+
+    def forget(self) -> None:
+        self.store.forget()
+        self.store.delete_directory(vectors.PREFIX)
+
+
+class LiveDelta:
+    """A `LiveTable`. The log of a ``broken`` one is written again."""
+
+    def __init__(self, store: TableLog, live: PublishedVersion, *, broken: bool = False):
+        self._store, self._live, self._broken = store, live, broken
+
+    @property
+    def version(self) -> int:
+        return self._live.version
+
+    @property
+    def foreign(self) -> int:
+        return self._live.foreign
+
+    @property
+    def of_shard(self) -> int | None:
+        return self._live.of_shard
+
+    @cached_property
+    def files(self) -> Mapping[str, LiveFile]:
+        return {path: _file(self._store, add) for path, add in self._live.adds.items()}
+
+    @property
+    def beside(self) -> Collection[str]:
+        own = {vectors.file_of(add.get("deletionVector") or {}) for add in self._live.adds.values()}
+        return {path for path in own if path is not None}
+
+    def shows(self, version: int, generation: int) -> bool:
+        return self._live.shows(version, generation)
+
+    def is_described(self, described: Description) -> bool:
+        return log.same_description(self._metadata(described), self._live.metadata)
+
+    def _metadata(self, described: Description) -> Mapping[str, Any]:
+        return log.described(described.columns, described.docs, str(described.shard_id), self._live.metadata)
+
+    def commit(self, difference: Difference) -> int:
+        hidden = {path: shown.hidden for path, shown in difference.shown.items() if len(shown.hidden)}
+        kept = vectors.written(hidden)
+        if kept.path is not None:
+            self._store.put(kept.path, kept.content, 0)
+        if self._broken:
+            self._store.forget()
+        self._store.commit(self.version + 1, self._actions(difference, kept.descriptors))
+        return self.version + 1
+
+    def _actions(
+        self, difference: Difference, descriptors: Mapping[str, Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
+        described = difference.described
+        again = not self.is_described(described)
+        metadata = {**self._metadata(described), "createdTime": wall_clock.now_ms()}
+        first: list[Mapping[str, Any]] = [
+            {"protocol": log.features(described.columns)},
+            {"metaData": metadata},
+        ]
+        return [
+            _commit_info(difference),
+            *(first if again else []),
+            log.transaction(log.SHARD, difference.version),
+            log.transaction(log.GENERATION, difference.generation),
+            log.transaction(log.OWN, self.version + 1),
+            *(log.removed(self._live.adds[path]) for path in difference.gone),
+            *(
+                log.added(path, shown.file.size, shown.file.rows or 0, descriptors.get(path))
+                for path, shown in difference.shown.items()
+            ),
+        ]
+
+
+def _file(store: TableLog, add: Mapping[str, Any]) -> LiveFile:
+    descriptor = add.get("deletionVector") or {}
+    rows = _rows(add)
+    return LiveFile(add["size"], rows, descriptor.get("cardinality", 0), partial(_vector, store, descriptor))
+
+
+def _rows(add: Mapping[str, Any]) -> int:
+    """Files of other tools may have no count; none of them stays."""
+    try:
+        return an_integer(member(parsed(add["stats"]), "numRecords"))
+    except (KeyError, Unreadable):
+        return 0
+
+
+def _vector(store: TableLog, descriptor: Mapping[str, Any]) -> BitMap64:
+    try:
+        return vectors.read(descriptor, store.bytes_of) if descriptor else BitMap64()
+    except (vectors.UnknownVector, StorageError):
+        return BitMap64()
+
+
+def _commit_info(difference: Difference) -> Mapping[str, Any]:
+    return {
+        "commitInfo": {
+            "timestamp": wall_clock.now_ms(),
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Overwrite" if difference.gone else "Append"},
+            "isBlindAppend": False,
+            "engineInfo": ENGINE,
+            "mvsink": {
+                "shard": str(difference.described.shard_id),
+                "version": difference.version,
+                "generation": difference.generation,
+            },
+        }
+    }

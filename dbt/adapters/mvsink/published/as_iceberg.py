@@ -1,0 +1,330 @@
+"""A published table as an Iceberg table of format version 2: its manifests say which files it has,
+position-delete files which of their rows are hidden.
+
+A data file has one position-delete file, or none. A commit writes those whose hidden rows changed,
+at most one manifest of each kind, their list and a version. The snapshot's summary says which
+version of the shard it shows, and of which generation. Newer snapshots without that are those of
+another tool.
+
+What a commit names is noted before it, in a file that collection of the shard reads
+(`shard.shown_files`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+
+from pyiceberg import manifest as avro
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadataV2
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import TableUpdate
+from pyroaring import BitMap64
+
+from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.published import iceberg_files as files_of
+from dbt.adapters.mvsink.published import iceberg_schema as columns_of
+from dbt.adapters.mvsink.published import iceberg_updates as updates_of
+from dbt.adapters.mvsink.published.iceberg_files import NewSnapshot, StoredManifest, TableIO
+from dbt.adapters.mvsink.published.iceberg_places import InACatalog, InTheTable, MetadataPlace, Recorded
+from dbt.adapters.mvsink.published.iceberg_updates import GENERATION, MAX_SNAPSHOTS, SHARD, VERSION
+from dbt.adapters.mvsink.published.protocol import Description, Difference, LiveFile
+from dbt.adapters.mvsink.published.table_store import TableStore
+from dbt.adapters.mvsink.shard import StorageError, shown_files
+from dbt.adapters.mvsink.shard.state import TABLE
+from dbt.adapters.mvsink.shard.stored import Unreadable
+
+COMMENT = "comment"  # the property with the table's
+PROPERTIES = {
+    "gc.enabled": "false",  # the shard needs files that no snapshot names
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": str(MAX_SNAPSHOTS),
+}
+
+
+class AsIceberg:
+    """A `PublishedTable`. ``options`` are the `deltalake` package's; ``catalog`` has pyiceberg's
+    properties, and ``identifier`` is the table's name in it.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        options: Mapping[str, str] | None,
+        catalog: Mapping[str, str] | None = None,
+        identifier: tuple[str, ...] = (),
+    ):
+        self.store = TableStore(uri, options)
+        self._files = TableIO(self.store)
+        self._place: MetadataPlace = (
+            InACatalog(self._files, catalog, identifier) if catalog is not None else InTheTable(self._files)
+        )
+
+    def load(self) -> LiveIceberg:
+        try:
+            newest = self._place.newest()
+        except Unreadable:
+            return LiveIceberg(self._files, self._place, None, None)
+        snapshot = newest.metadata.current_snapshot() if newest else None
+        try:
+            manifests: tuple[StoredManifest, ...] | None = tuple(self._manifests(snapshot))
+        except (Unreadable, StorageError, ValueError, ValidationError):  # its files are gone or damaged
+            manifests = None
+        return LiveIceberg(self._files, self._place, newest, manifests)
+
+    def _manifests(self, snapshot: Snapshot | None) -> Iterator[StoredManifest]:
+        named: set[str] = set()
+        for file in files_of.manifests_of(self._files, snapshot.manifest_list) if snapshot else ():
+            entries = file.fetch_manifest_entry(self._files, discard_deleted=True)
+            locations = {entry.data_file.file_path for entry in entries}
+            if named & locations or len(locations) < len(entries):
+                raise Unreadable(f"{file.manifest_path} names a file a second time")
+            named |= locations
+            yield StoredManifest(file, entries)
+
+    def keep_in_order(self, before: int) -> None:
+        newest = self._place.newest()
+        places = (files_of.METADATA, files_of.DELETES)
+        old = [
+            file.path for place in places for file in self.store.list_files(place) if file.modified < before
+        ]
+        if old and newest:
+            named = self._named(newest)
+            self.store.delete([path for path in old if path not in named])
+
+    def _named(self, newest: Recorded) -> set[str]:
+        """Files other than data that some version which is kept needs."""
+        metadata = newest.metadata
+        locations = {newest.location, *(each.metadata_file for each in metadata.metadata_log)}
+        manifests: dict[str, avro.ManifestFile] = {}
+        for snapshot in metadata.snapshots:
+            locations.add(snapshot.manifest_list)
+            manifests |= {
+                each.manifest_path: each
+                for each in files_of.manifests_of(self._files, snapshot.manifest_list)
+            }
+        for path, manifest in manifests.items():
+            locations.add(path)
+            if manifest.content == avro.ManifestContent.DELETES:
+                entries = manifest.fetch_manifest_entry(self._files, discard_deleted=True)
+                locations |= {entry.data_file.file_path for entry in entries}
+        return {self._files.path(location) for location in locations} | {"metadata/version-hint.text"}
+
+    def forget(self) -> None:
+        self._place.forget()
+        self.store.delete_directory(files_of.DELETES)
+        self.store.delete([shown_files.NAME])
+
+
+class LiveIceberg:
+    """A `LiveTable`: the current snapshot's ``manifests``, None if they cannot be read. Then all is
+    written again.
+    """
+
+    def __init__(
+        self,
+        files: TableIO,
+        place: MetadataPlace,
+        newest: Recorded | None,
+        manifests: Sequence[StoredManifest] | None,
+    ):
+        self._io, self._place, self._newest = files, place, newest
+        self._damaged, self._manifests = manifests is None, manifests or ()
+
+    @property
+    def version(self) -> int:
+        return self._metadata.last_sequence_number if self._metadata else -1
+
+    @property
+    def foreign(self) -> int:
+        count = 0
+        known = {each.snapshot_id: each for each in self._metadata.snapshots} if self._metadata else {}
+        snapshot = self._snapshot
+        while snapshot is not None and not _is_ours(snapshot):
+            count += 1
+            snapshot = known.get(snapshot.parent_snapshot_id or 0)
+        return count
+
+    @property
+    def of_shard(self) -> int | None:
+        known = self._metadata.snapshots if self._metadata else []
+        ours = max(filter(_is_ours, known), key=lambda each: each.sequence_number or 0, default=None)
+        version = ours.summary[VERSION] if ours and ours.summary else None
+        return int(version) if version and version.isdecimal() else None
+
+    @property
+    def _metadata(self) -> TableMetadataV2 | None:
+        return self._newest.metadata if self._newest else None
+
+    @property
+    def _snapshot(self) -> Snapshot | None:
+        return self._metadata.current_snapshot() if self._metadata else None
+
+    @cached_property
+    def _entries(self) -> dict[str, avro.ManifestEntry]:
+        """Of data files, by location."""
+        return {
+            entry.data_file.file_path: entry
+            for each in self._manifests
+            if not each.of_deletes
+            for entry in each.entries
+        }
+
+    @cached_property
+    def _deletes(self) -> dict[str, avro.DataFile]:
+        """The files that hide rows, by the location of their data file: only later ones do."""
+        deletes: dict[str, avro.DataFile] = {}
+        for entry in (entry for each in self._manifests if each.of_deletes for entry in each.entries):
+            location = files_of.hides_rows_of(entry.data_file)
+            data = self._entries.get(location or "")
+            if location and data and (entry.sequence_number or 0) >= (data.sequence_number or 0):
+                deletes[location] = entry.data_file
+        return deletes
+
+    @cached_property
+    def files(self) -> Mapping[str, LiveFile]:
+        return {path: self._file(location) for path, location in self._locations.items()}
+
+    def _file(self, location: str) -> LiveFile:
+        file, deletes = self._entries[location].data_file, self._deletes.get(location)
+        hidden = deletes.record_count if deletes else 0
+        return LiveFile(
+            file.file_size_in_bytes, file.record_count, hidden, partial(_positions, self._io, deletes)
+        )
+
+    def _path(self, location: str) -> str:
+        """A file of another tool may be anywhere; its location is no path below the table."""
+        try:
+            return self._io.path(location)
+        except Unreadable:
+            return location
+
+    @property
+    def beside(self) -> Collection[str]:
+        return {self._io.path(file.file_path) for file in self._deletes.values()}
+
+    def shows(self, version: int, generation: int) -> bool:
+        snapshot = self._snapshot
+        if self._damaged or snapshot is None or snapshot.summary is None or not _is_ours(snapshot):
+            return False
+        return (snapshot.summary[VERSION], snapshot.summary[GENERATION]) == (str(version), str(generation))
+
+    def is_described(self, described: Description) -> bool:
+        return self._metadata is not None and not self._description(described)[1]
+
+    def _description(self, described: Description) -> tuple[Schema, list[TableUpdate]]:
+        """The table's schema as it is to be, and the updates that describe the table like that."""
+        metadata = self._metadata
+        known = columns_of.ids_in(metadata.properties.get(columns_of.MAPPING)) if metadata else {}
+        ids = columns_of.with_ids(described.columns, known, metadata.last_column_id if metadata else 0)
+        comments = _comments(metadata.schema()) if metadata else {}
+        comments |= {name: text for name, text in described.docs.columns.items() if text}
+        wanted = columns_of.iceberg_schema(described.columns, comments, ids)
+        properties = {
+            **described.docs.properties,
+            **({COMMENT: described.docs.comment} if described.docs.comment else {}),
+            **PROPERTIES,
+            columns_of.MAPPING: columns_of.mapping_of(ids),
+            SHARD: str(described.shard_id),
+        }
+        if metadata is None:
+            return wanted, updates_of.creation(wanted, self._io.root, properties)
+        schemas = {each.schema_id: each for each in metadata.schemas}
+        same = [number for number, each in schemas.items() if each == wanted]
+        number = max(schemas) + 1 if not same else same[-1]
+        if metadata.current_schema_id in same:
+            number = metadata.current_schema_id
+        wanted = columns_of.iceberg_schema(described.columns, comments, ids, number)
+        return wanted, updates_of.description(metadata, wanted, properties)
+
+    def commit(self, difference: Difference) -> int:
+        schema, updates = self._description(difference.described)
+        if self._damaged and self._newest is None:
+            self._place.forget()
+        snapshot = self._written(difference, schema)
+        updates += updates_of.snapshot_updates(self._metadata, snapshot)
+        names = {f"{TABLE}/{path}" for path in (*self.files, *difference.shown)}
+        shown_files.note(self._io.store, names)
+        self._place.record(self._newest, updates_of.requirements(self._metadata), updates)
+        shown_files.note(self._io.store, names)  # another run may have written it meanwhile
+        return snapshot.sequence_number or 0
+
+    def _written(self, difference: Difference, schema: Schema) -> Snapshot:
+        """The snapshot, whose files are written."""
+        parent = self._snapshot
+        new = NewSnapshot(
+            self._io, _fresh_id(), parent.snapshot_id if parent else None, max(self.version, 0) + 1, schema
+        )
+        data, deletes = self._data(difference), self._hiding(difference)
+        manifests = [
+            *new.manifests(self._manifests, data.gone, data.added, of_deletes=False),
+            *new.manifests(self._manifests, deletes.gone, deletes.added, of_deletes=True),
+        ]
+        return updates_of.made(
+            Snapshot,
+            snapshot_id=new.id,
+            parent_snapshot_id=new.parent,
+            sequence_number=new.sequence_number,
+            timestamp_ms=max(wall_clock.now_ms(), self._metadata.last_updated_ms if self._metadata else 0),
+            manifest_list=new.list_of(manifests),
+            summary=updates_of.summary(difference, data, deletes),
+            schema_id=schema.schema_id,
+        )
+
+    def _data(self, difference: Difference) -> updates_of.Exchanged:
+        gone = {
+            location
+            for location in self._entries
+            if (path := self._path(location)) in difference.gone and path not in difference.shown
+        }
+        added = [
+            files_of.data_file(self._io.location(path), shown.file.size, shown.file.rows or 0)
+            for path, shown in difference.shown.items()
+            if path not in self.files
+        ]
+        live = [entry.data_file for entry in self._entries.values()]
+        return updates_of.Exchanged(live, gone, added)
+
+    def _hiding(self, difference: Difference) -> updates_of.Exchanged:
+        """Files that hide rows of files that change, and those of other tools, go."""
+        stay = {
+            file.file_path
+            for location, file in self._deletes.items()
+            if self._path(location) not in difference.gone
+        }
+        live = [entry.data_file for each in self._manifests if each.of_deletes for entry in each.entries]
+        added = [
+            files_of.written_deletes(
+                self._io, self._locations.get(path, self._io.location(path)), shown.hidden
+            )
+            for path, shown in difference.shown.items()
+            if len(shown.hidden)
+        ]
+        return updates_of.Exchanged(live, {file.file_path for file in live} - stay, added)
+
+    @cached_property
+    def _locations(self) -> Mapping[str, str]:
+        """By path. A file that hides rows must spell it in the same way."""
+        return {self._path(location): location for location in self._entries}
+
+
+def _comments(schema: Schema) -> dict[str, str]:
+    return {field.name: field.doc for field in schema.fields if field.doc}
+
+
+def _is_ours(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary[SHARD] is not None
+
+
+def _fresh_id() -> int:
+    return uuid.uuid4().int >> 65
+
+
+def _positions(files: TableIO, deletes: avro.DataFile | None) -> BitMap64:
+    try:
+        return files_of.positions_in(files, deletes.file_path) if deletes else BitMap64()
+    except (StorageError, Unreadable, KeyError):
+        return BitMap64()

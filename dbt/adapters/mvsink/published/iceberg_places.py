@@ -1,0 +1,220 @@
+"""Where the newest version of an Iceberg table is recorded: in a catalog, or in the table itself.
+
+A table without a catalog has the layout of Hadoop tables, which readers know by path:
+
+    metadata/v7.metadata.json       the seventh version
+    metadata/version-hint.text      7, or an earlier version: readers look for later ones
+
+A version is a new file that replaces none, so of two writers of one version one succeeds.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyiceberg import exceptions as ice
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import StagedTable
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV1, TableMetadataV2
+from pyiceberg.table.update import AssertCreate, TableRequirement, TableUpdate, update_table_metadata
+
+from dbt.adapters.mvsink.published.iceberg_files import METADATA, TableIO
+from dbt.adapters.mvsink.shard import StorageError
+from dbt.adapters.mvsink.shard.errors import InvalidUsage, VersionTaken, message_of
+from dbt.adapters.mvsink.shard.stored import Unreadable
+
+HINT = f"{METADATA}/version-hint.text"
+NAME = "name"  # the property that names the catalog; engines that share a database must agree on it
+_VERSION = re.compile(rf"{METADATA}/v(\d+)\.metadata\.json")
+_catalogs = threading.local()  # of each thread: its connections are not for others
+
+
+class AnotherTable(InvalidUsage):
+    """The catalog's entry is not this model's."""
+
+    def __init__(self, name: str, location: str, wanted: str):
+        super().__init__(
+            f"`{name}` in the Iceberg catalog is another table\n  Got: location {location}\n  Expected: no table of that name, or one at {wanted}; "
+            "rename or drop it"
+        )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A version: its metadata, where that is, and what the place itself keeps of it."""
+
+    metadata: TableMetadataV2
+    location: str
+    own: Any
+
+
+class MetadataPlace(Protocol):
+    """Where versions are recorded."""
+
+    def newest(self) -> Recorded | None:
+        """None if there is no table. Raises `Unreadable`, `StorageError`."""
+        ...
+
+    def record(
+        self,
+        before: Recorded | None,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+    ) -> None:
+        """The version after ``before``. Raises `VersionTaken`, `StorageError`."""
+        ...
+
+    def forget(self) -> None:
+        """Remove the record; files stay."""
+        ...
+
+
+class InTheTable:
+    """A table without a catalog."""
+
+    def __init__(self, files: TableIO):
+        self._files, self._store = files, files.store
+
+    def newest(self) -> Recorded | None:
+        hint = (self._store.read_text(HINT) or "").strip()
+        version = int(hint) if hint.isdecimal() and self._exists(int(hint)) else self._listed()
+        while self._exists(version + 1):
+            version += 1
+        if not version:
+            return None
+        if hint != str(version):  # a run was killed, or another tool deleted files
+            self._hint(version)
+        text = self._store.read_text(_path(version))
+        try:
+            metadata = TableMetadataUtil.parse_raw(text or "")
+        except (ValueError, ice.ValidationError) as error:
+            raise Unreadable(f"{_path(version)} of {self._store.uri} cannot be read: {error}") from error
+        return Recorded(_of_version_2(metadata), self._files.location(_path(version)), version)
+
+    def _exists(self, version: int) -> bool:
+        return self._store.stat(_path(version)) is not None
+
+    def _listed(self) -> int:
+        """The newest version in a list of files; 0 if there is none."""
+        matches = (_VERSION.fullmatch(file.path) for file in self._store.list_files(METADATA))
+        return max((int(match[1]) for match in matches if match), default=0)
+
+    def _hint(self, version: int) -> None:
+        self._store.write_text(HINT, str(version))
+
+    def record(
+        self,
+        before: Recorded | None,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+    ) -> None:
+        metadata = update_table_metadata(
+            _nothing() if before is None else before.metadata,
+            tuple(updates),
+            enforce_validation=before is None,
+            metadata_location=None if before is None else before.location,
+        )
+        version = 1 if before is None else before.own + 1
+        self._store.put(_path(version), metadata.model_dump_json(exclude_none=True).encode(), version)
+        self._hint(version)
+
+    def forget(self) -> None:
+        self._store.delete_directory(METADATA)
+
+
+def _path(version: int) -> str:
+    return f"{METADATA}/v{version}.metadata.json"
+
+
+def _nothing() -> TableMetadata:
+    """What the updates that create a table begin with."""
+    return TableMetadataV1.model_construct(location="", last_column_id=-1, schema=Schema())
+
+
+class InACatalog:
+    """A table of a catalog. ``properties`` are pyiceberg's, and ``name`` the catalog's name."""
+
+    def __init__(self, files: TableIO, properties: Mapping[str, str], identifier: tuple[str, ...]):
+        self._files, self._properties, self._identifier = files, properties, identifier
+        self._name = ".".join(identifier)
+
+    def newest(self) -> Recorded | None:
+        with self._errors("read"):
+            try:
+                table = self._catalog().load_table(self._identifier)
+            except (ice.NoSuchTableError, ice.NoSuchNamespaceError):
+                return None
+            except FileNotFoundError as error:
+                raise Unreadable(f"the metadata of `{self._name}` is gone: {message_of(error)}") from error
+        if _place(table.location()) != _place(self._files.root):
+            raise AnotherTable(self._name, table.location(), self._files.root)
+        return Recorded(_of_version_2(table.metadata), table.metadata_location, table)
+
+    def record(
+        self,
+        before: Recorded | None,
+        requirements: Sequence[TableRequirement],
+        updates: Sequence[TableUpdate],
+    ) -> None:
+        with self._errors("commit to"):
+            catalog = self._catalog()
+            if before is None:
+                catalog.create_namespace_if_not_exists(self._identifier[:-1])
+                requirements = (AssertCreate(),)
+            table = before.own if before else self._staged(catalog)
+            try:
+                catalog.commit_table(table, tuple(requirements), tuple(updates))
+            except (
+                ice.CommitFailedException,
+                ice.CommitStateUnknownException,  # the next look at the table shows the outcome
+                ice.TableAlreadyExistsError,
+                ice.NoSuchTableError,
+            ) as error:
+                raise VersionTaken(0) from error
+
+    def _staged(self, catalog: Catalog) -> StagedTable:
+        return StagedTable(self._identifier, _nothing(), "", self._files, catalog)
+
+    def forget(self) -> None:
+        with self._errors("drop"), suppress(ice.NoSuchTableError, ice.NoSuchNamespaceError):
+            self._catalog().drop_table(self._identifier)
+        self._files.store.delete_directory(METADATA)
+
+    def _catalog(self) -> Catalog:
+        known: dict[tuple[tuple[str, str], ...], Catalog] = vars(_catalogs).setdefault("known", {})
+        key = tuple(sorted(self._properties.items()))
+        if key not in known:
+            known[key] = load_catalog(**{NAME: "default", **self._properties})
+        return known[key]
+
+    @contextmanager
+    def _errors(self, verb: str) -> Iterator[None]:
+        """A catalog's client raises what its libraries do."""
+        try:
+            yield
+        except (StorageError, VersionTaken, Unreadable):
+            raise
+        except Exception as error:
+            raise StorageError(
+                f"cannot {verb} `{self._name}` in the Iceberg catalog: {message_of(error)}"
+            ) from error
+
+
+def _of_version_2(metadata: TableMetadata) -> TableMetadataV2:
+    """Another tool may have upgraded the table: then it is made again. Raises `Unreadable`."""
+    if not isinstance(metadata, TableMetadataV2):
+        raise Unreadable(f"a table of format version {metadata.format_version}")
+    return metadata
+
+
+def _place(location: str) -> str:
+    """How a location is compared: catalogs spell local ones in several ways."""
+    return re.sub(
+        r"^(file:/*|s3[an]?://)", lambda match: "/" if match[0].startswith("file") else "s3://", location
+    ).rstrip("/")

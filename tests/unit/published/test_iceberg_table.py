@@ -1,0 +1,215 @@
+"""What a commit to a published Iceberg table writes, and what is deleted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.published import TableDocs, as_iceberg, publish, retire
+from dbt.adapters.mvsink.published.formats import (
+    ICEBERG,
+    NoCatalog,
+    NoPyiceberg,
+    TableFormat,
+    recording,
+    table_of,
+)
+from dbt.adapters.mvsink.published.iceberg_places import AnotherTable
+from dbt.adapters.mvsink.shard import StorageError, shown_files
+from dbt.adapters.mvsink.shard.maintenance import REMOVED_GRACE_MS, collect_garbage
+from tests.long.iceberg_tables import ENTRY, IcebergHistory
+
+DAY = 24 * 3_600_000
+
+
+@pytest.fixture
+def history(tmp_path):
+    return IcebergHistory(str(tmp_path / "s"), Random(1), in_catalog=False)
+
+
+@pytest.fixture
+def catalogued(tmp_path):
+    return IcebergHistory(str(tmp_path / "s"), Random(1), in_catalog=True)
+
+
+def added(history, *rows, taken=()):
+    """A run that adds these rows, and takes others back."""
+    history._append([*((row, 1, None) for row in rows), *((row, -1, None) for row in taken)])
+    history.rows.update(rows)
+    history.rows -= Counter(taken)
+    history.publish()
+    assert history.difference() == ""
+
+
+def row(number):
+    return number, "a", ()
+
+
+def files(history, below):
+    return {path.name for path in (Path(history.table) / below).glob("*")}
+
+
+def summary(history):
+    return history.format.load()._snapshot.summary
+
+
+def test_the_summary_names_the_shards_version(history):
+    added(history, row(1), row(2))
+    state = history.handle.state()
+    figures = summary(history)
+    assert figures["mvsink.shard-id"] == str(state.shard_id)
+    assert figures["mvsink.version"] == str(state.version)
+    assert figures["mvsink.generation"] == str(state.generation)
+    assert (figures["total-records"], figures["total-delete-files"]) == ("2", "0")
+
+
+def test_only_files_whose_hidden_rows_change_get_another_file_that_hides_rows(history, monkeypatch):
+    monkeypatch.setattr(history.chance, "random", lambda: 1)  # no compaction
+    added(history, *map(row, range(10)))
+    added(history, *map(row, range(10, 20)), taken=[row(0)])
+    before = files(history, "_deletes")
+    added(history, row(30), taken=[row(11)])
+    new = files(history, "_deletes") - before
+    figures = summary(history)
+    # the second batch, where row 11 was, and the third, which takes it back
+    assert len(new) == int(figures["added-delete-files"]) == 2
+    assert (figures["removed-delete-files"], figures["total-delete-files"]) == ("1", "3")
+    assert (figures["added-data-files"], figures["deleted-data-files"]) == ("1", None)
+
+
+def test_no_data_file_is_written(history, monkeypatch):
+    monkeypatch.setattr(history.chance, "random", lambda: 1)
+    added(history, *map(row, range(10)))
+    before = {path for path in Path(history.table).glob("*/*.parquet") if path.parent.name != "_deletes"}
+    added(history, row(30), taken=[row(3)])
+    after = {path for path in Path(history.table).glob("*/*.parquet") if path.parent.name != "_deletes"}
+    live = {Path(history.root) / file.path for file in history.handle.state().files}
+    assert after - before == live - before and before <= after
+
+
+def test_a_publication_with_nothing_new_writes_nothing(history):
+    added(history, row(1))
+    before = sorted(Path(history.table).rglob("*"))
+    assert not publish(
+        history.handle, history.order, TableDocs(columns={"id": "the key"}), None, history.format
+    ).changed
+    assert sorted(Path(history.table).rglob("*")) == before
+
+
+def test_another_comment_is_a_commit_of_the_description_alone(history):
+    added(history, row(1))
+    done = publish(history.handle, history.order, TableDocs(columns={"id": "other"}), None, history.format)
+    assert done.changed
+    schema = history.format.load()._newest.metadata.schema()
+    assert schema.find_field("id").doc == "other"
+    assert summary(history)["added-data-files"] is None
+
+
+def test_a_hint_that_was_not_written_is_no_harm(history):
+    added(history, row(1))
+    hint = Path(history.table) / "metadata/version-hint.text"
+    added(history, row(2))
+    hint.write_text("1")
+    added(history, row(3))
+    assert hint.read_text() == "3"
+    hint.unlink()
+    assert history.format.load().version == 3
+    history.publish()
+    assert hint.read_text() == "3"
+
+
+def test_old_snapshots_and_their_files_are_deleted_after_the_grace_period(history, monkeypatch):
+    now = wall_clock.now_ms()
+    monkeypatch.setattr(history.chance, "random", lambda: 1)
+    added(history, *map(row, range(5)))
+    added(history, row(10), taken=[row(1)])
+    added(history, row(11), taken=[row(2)])
+    left = files(history, "_deletes"), files(history, "metadata")
+    history.format.keep_in_order(now + 1000 + REMOVED_GRACE_MS)
+    assert (files(history, "_deletes"), files(history, "metadata")) == left  # snapshots need them
+    try:
+        wall_clock.install(lambda: now + REMOVED_GRACE_MS + DAY)
+        added(history, row(12), taken=[row(3)])
+        added(history, row(13))
+    finally:
+        wall_clock.install(None)
+    assert len(history.format.load()._newest.metadata.snapshots) == 3
+    history.format.keep_in_order(now + REMOVED_GRACE_MS)
+    assert left[0] - files(history, "_deletes") and left[1] - files(history, "metadata")
+    assert history.difference() == ""
+    history.publish()
+    assert history.difference() == ""
+
+
+def test_manifests_stay_few(history, monkeypatch):
+    monkeypatch.setattr(history.chance, "random", lambda: 1)
+    for number in range(14):
+        added(history, row(number))
+    assert len(history.format.load()._manifests) <= as_iceberg.files_of.MAX_MANIFESTS + 1
+
+
+def test_collection_keeps_what_the_table_names(history):
+    """While an error is live, the table shows files that a compaction has replaced."""
+    added(history, *map(row, range(5)))
+    old = {file.path for file in history.handle.state().files}
+    history.error()
+    assert history.compact_all()
+    history.publish()
+    assert not old & {file.path for file in history.handle.state().files}
+    assert not old & set(collect_garbage(history.handle, removed_grace_ms=-DAY))
+    assert history.difference() == ""
+    history.healed()
+    history.publish()
+    noted = Path(history.table) / shown_files.NAME
+    assert old <= set(json.loads(noted.read_text()))  # for a day
+    noted.write_text(json.dumps(dict.fromkeys(old, wall_clock.now_ms() - DAY - 1)))
+    added(history, row(7))
+    assert old <= set(collect_garbage(history.handle, removed_grace_ms=-DAY))
+    assert history.difference() == ""
+
+
+class TestACatalog:
+    def test_another_table_of_that_name_is_refused(self, catalogued):
+        catalog = catalogued._catalog()
+        catalog.create_namespace("schema")
+        catalog.create_table(ENTRY, as_iceberg.columns_of.Schema())
+        with pytest.raises(
+            AnotherTable,
+            match=r"`schema.model` in the Iceberg catalog is another table\n  Got: location file:",
+        ):
+            catalogued.append()
+            catalogued.publish()
+
+    def test_retired_it_has_no_entry_and_no_metadata(self, catalogued):
+        added(catalogued, row(1))
+        catalogued.handle.set_properties(recording(TableFormat(ICEBERG, ENTRY)))
+        assert retire(catalogued.handle, catalogued.properties) == ([TableFormat(ICEBERG, ENTRY)], [])
+        assert not catalogued._catalog().table_exists(ENTRY)
+        assert {path.name for path in Path(catalogued.table).iterdir()} == {
+            file.path.split("/")[1] for file in catalogued.handle.state().files
+        }
+
+    def test_without_the_catalog_the_entry_that_stays_is_named(self, catalogued):
+        added(catalogued, row(1))
+        catalogued.handle.set_properties(recording(TableFormat(ICEBERG, ENTRY)))
+        _, [left] = retire(catalogued.handle, None)
+        assert left.startswith("`schema.model` stays in an Iceberg catalog")
+        with pytest.raises(NoCatalog):
+            table_of(catalogued.handle, TableFormat(ICEBERG, ENTRY))
+
+    def test_a_catalog_that_cannot_be_reached_is_named(self, catalogued):
+        form = TableFormat(ICEBERG, ENTRY)
+        table = table_of(catalogued.handle, form, {"type": "rest", "uri": "http://localhost:1/"})
+        with pytest.raises(StorageError, match="cannot read `schema.model` in the Iceberg catalog"):
+            table.load()
+
+
+def test_a_missing_package_is_named_with_the_remedy(history, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "dbt.adapters.mvsink.published.as_iceberg", None)
+    with pytest.raises(NoPyiceberg, match=r"pip install 'dbt-mvsink\[iceberg\]'"):
+        table_of(history.handle, TableFormat(ICEBERG))
