@@ -2,8 +2,9 @@
 
 January arrives and is loaded. February arrives with late and corrected January records: only the
 difference is written, and it is computed from what changed in the inputs. A third run finds nothing
-to do. Then rows are deleted behind the adapter's back, and the next run repairs them. Four
-continual tasks watch what arrives and what is corrected.
+to do. Then rows are deleted behind the adapter's back, and the next run repairs them. In the end,
+Polars and DuckDB read the flights as a plain Delta table. Four continual tasks watch what arrives
+and what is corrected.
 """
 
 from __future__ import annotations
@@ -15,15 +16,21 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import duckdb_delta  # noqa: E402
 from arrivals import Arrivals, read  # noqa: E402
 
 TASKS = ("corrections", "latest_reports", "planes_seen", "last_week")
 MARTS = ("dim_planes", "fct_flights", "delays_by_carrier_and_hour")
 SHARDS = HERE / ".mvsink" / "shards" / "flights"
+TABLE = SHARDS / "fct_flights" / "table"  # see models/marts/fct_flights.sql
 
 
 @dataclass(frozen=True)
@@ -112,8 +119,16 @@ def main() -> None:
     say("5. An independent reader agrees")
     total = january["flights"] + new
     total_read = read_with_duckdb()
-    say(f"   DuckDB over the Delta table: {total_read:,} flights")
+    say(f"   DuckDB adds up the updates in the shard: {total_read:,} flights")
     expect(total_read == total, f"every flight that arrived is there once ({total:,})")
+
+    say("6. Other engines read fct_flights as a Delta table, which is over the same files")
+    say(f"   place = {TABLE}")
+    rows = read_with_polars()
+    expect(rows.num_rows == total, f"Polars reads every flight by `select *` ({total:,})")
+    compare_with_duckdb(rows)
+    files, size = files_of_the_table()
+    say(f"   beside the shard's files the table has {files} of its own, {size / 1000:,.0f} kB in all")
     say("\nEvery number is what the data say it must be.")
 
 
@@ -153,6 +168,38 @@ def read_with_duckdb() -> int:
     shard = DeltaTable(str(SHARDS / "fct_flights")).to_pyarrow_dataset()  # noqa: F841 - DuckDB reads it by name
     [row] = duckdb.sql("select sum(_mv_diff) from shard where _mv_error is null").fetchall()
     return int(row[0]) if row else 0
+
+
+def read_with_polars() -> pa.Table:
+    """The table's rows, read as any Delta table."""
+    import polars as pl
+
+    say(f'   Polars {pl.__version__}: pl.scan_delta(place).sql("select * from self")')
+    return pl.scan_delta(str(TABLE)).sql("select * from self").collect().to_arrow()
+
+
+def compare_with_duckdb(expected: pa.Table) -> None:
+    """Read the table with DuckDB, too; if its extension is not available, say so."""
+    try:
+        version, rows = duckdb_delta.read(TABLE)
+    except duckdb_delta.NoExtension as error:
+        say(f"   DuckDB does not read it here: {error}")
+        return
+    say(f"   DuckDB {version}: select * from delta_scan(place)")
+    order = [(name, "ascending") for name in rows.column_names]
+    same = rows.sort_by(order).equals(expected.cast(rows.schema).sort_by(order))
+    expect(same, f"DuckDB reads the same rows ({rows.num_rows:,})")
+
+
+def files_of_the_table() -> tuple[int, int]:
+    """How many files only the table has, and their bytes: the others are the shard's."""
+    sizes = [file.stat().st_size for file in TABLE.rglob("*") if file.is_file() and is_of_the_table(file)]
+    return len(sizes), sum(sizes)
+
+
+def is_of_the_table(file: Path) -> bool:
+    """Whether a file is of the log, or holds deletion vectors or copies of equal rows."""
+    return file.relative_to(TABLE).parts[0].startswith(("_", "copies-"))
 
 
 def write_seed() -> None:

@@ -1,4 +1,4 @@
-{{ config(assert_not_null=['carrier', 'origin', 'dest']) }}
+{{ config(assert_not_null=['carrier', 'origin', 'dest'], file_format='delta') }}
 -- One row a flight: its newest version, with the plane that flew and the weather at departure.
 -- rank() and DISTINCT rather than row_number(), which may choose another row of two each time it is
 -- computed: with it every run would read all flights.
