@@ -6,7 +6,10 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
+import pytest
+
 from dbt.adapters.mvsink.shard import ShardClient
+from tests.long.iceberg_tables import IcebergHistory
 from tests.long.published_tables import History
 from tests.support.moto_server import BUCKET, SECRET, options
 from tests.support.processes import process
@@ -51,8 +54,9 @@ def test_four_processes_append_eight_times_each_and_nothing_is_lost(s3_port):
     assert not [commit for commit in handle.storage.history() if SECRET in repr(commit)]
 
 
-def test_a_published_table_shows_the_shard(s3_port):
+@pytest.mark.parametrize("kind", [History, IcebergHistory])
+def test_a_published_table_shows_the_shard(s3_port, kind):
     store = options(s3_port)
     for seed in range(2):
-        history = History(f"s3://{BUCKET}/published/{seed}", Random(seed), store)
+        history = kind(f"s3://{BUCKET}/published/{kind.__name__}/{seed}", Random(seed), store=store)
         assert not [each for each in history.run() if each.startswith("wrong")]

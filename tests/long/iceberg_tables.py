@@ -23,16 +23,20 @@ from pyiceberg.types import IntegerType
 from dbt.adapters.mvsink.published.formats import ICEBERG, TableFormat, table_of
 from tests.long.kept import arguments
 from tests.long.published_tables import DEFECTS, History
-from tests.support.iceberg_readers import ICEBERG_READERS
+from tests.support.iceberg_readers import ICEBERG_READERS, by_pyiceberg
 
 ENTRY = "schema.model"
 
 
 class IcebergHistory(History):
-    """One whose table is an Iceberg table: in a catalog, or else by its path."""
+    """One whose table is an Iceberg table: in a catalog, or else by its path. ``store``: see
+    `History`; then there is no catalog.
+    """
 
-    def __init__(self, uri: str, chance: Random, *, in_catalog: bool):
-        super().__init__(uri, chance)
+    def __init__(
+        self, uri: str, chance: Random, *, in_catalog: bool = False, store: dict[str, str] | None = None
+    ):
+        super().__init__(uri, chance, store)
         self.root = Path(uri)
         self.properties = {
             "type": "sql",
@@ -46,7 +50,10 @@ class IcebergHistory(History):
         self.readers: dict[str, Callable[..., Counter]] = {
             name: partial(self._read, read) for name, read in ICEBERG_READERS.items()
         }
-        self.kinds |= {self.foreign_columns: 1, self.lost_metadata: 1}
+        if store:
+            self.readers = {"pyiceberg": partial(by_pyiceberg, options=store)}
+        else:
+            self.kinds |= {self.foreign_columns: 1, self.lost_metadata: 1}
 
     def foreign_delete(self) -> bool:
         """A copy-on-write deletion, with a file and a manifest of the other tool's."""

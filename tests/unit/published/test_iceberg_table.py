@@ -123,6 +123,48 @@ def test_a_hint_that_was_not_written_is_no_harm(history):
     assert hint.read_text() == "3"
 
 
+def test_snapshots_of_other_tools_are_undone_and_counted(history):
+    added(history, row(1), row(2))
+    history._foreign(lambda table: table.delete("id = 1"))
+    history._foreign(lambda table: table.delete("id = 2"))
+    live = history.format.load()
+    assert (live.foreign, live.of_shard) == (2, history.handle.state().version)
+    assert not live.shows(history.handle.state().version, 0)
+    done = publish(history.handle, history.order, TableDocs(columns={"id": "the key"}), None, history.format)
+    assert done.undone == 2
+    assert history.difference() == ""
+    assert history.format.load().foreign == 0
+
+
+def test_what_people_write_there_stays(history):
+    """Comments and properties, unless the model says something else."""
+    added(history, row(1))
+
+    def change(table):
+        with table.transaction() as transaction:
+            transaction.set_properties({"owner": "me", "gc.enabled": "true", "comment": "theirs"})
+            with transaction.update_schema() as update:
+                update.update_column("name", doc="their name")
+                update.update_column("id", doc="their id")
+
+    history._foreign(change)
+    history.publish()
+    metadata = history.format.load()._newest.metadata
+    assert [metadata.schema().find_field(name).doc for name in ("id", "name")] == ["the key", "their name"]
+    kept = {name: metadata.properties[name] for name in ("owner", "gc.enabled", "comment")}
+    assert kept == {"owner": "me", "gc.enabled": "false", "comment": "theirs"}
+
+
+def test_a_table_that_another_tool_upgrades_is_made_again(history):
+    added(history, row(1))
+    newest = Path(history.table) / "metadata/v1.metadata.json"
+    upgraded = {**json.loads(newest.read_text()), "format-version": 3, "next-row-id": 0}
+    (newest.parent / "v2.metadata.json").write_text(json.dumps(upgraded))
+    history.publish()
+    assert history.difference() == ""
+    assert history.format.load()._newest.metadata.format_version == 2
+
+
 def test_old_snapshots_and_their_files_are_deleted_after_the_grace_period(history, monkeypatch):
     now = wall_clock.now_ms()
     monkeypatch.setattr(history.chance, "random", lambda: 1)
