@@ -4,8 +4,8 @@ Delta, the model's own table.
     file_format: view     schema.model is a view, which each change replaces
     file_format: delta    schema.model is the table at <shard>/table; its entry stays as it is
 
-A view cannot become a table in one statement. For the moment between two of them there is nothing
-of that name; a run that is killed there leaves it so, and the next one creates it.
+A view cannot become a table in one statement: it is dropped, and then the table is created. In
+between there is nothing of that name. If a run is killed there, the next one creates the entry.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ SESSION_CATALOG, KNOWS_DELTA = "spark.sql.catalog.spark_catalog", "DeltaCatalog"
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """The entry: ``table``, or else a view. ``replaced``: the view was published again."""
+    """What a run made of the entry. It is a ``table`` or else a view, and ``replaced`` says that
+    the view was published again.
+    """
 
     table: bool
     replaced: bool = False
@@ -45,7 +47,9 @@ class CatalogEntry:
 
 
 def publish_entry(opened: Opened, docs: Docs) -> CatalogEntry:
-    """Make the model's table, if it wants one, and the catalog's entry show the shard."""
+    """Make the catalog's entry show the shard, and before it the model's table, if it is to have
+    one.
+    """
     docs = docs.of_columns(opened.columns)
     table = publish_table(opened, docs)
     if table.place and _is_delta(opened) and in_catalog(opened.context.engine):

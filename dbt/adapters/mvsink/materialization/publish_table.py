@@ -44,8 +44,8 @@ log = logging.getLogger("mvsink.sink.append")
 
 @dataclass(frozen=True)
 class ModelTable:
-    """What became of a model's table. ``place``: where it is, and shows the shard as it was at some
-    time; empty if there is none. ``first``: this run has made it.
+    """What a run made of a model's table. ``place`` is where the table is, which shows the shard or
+    an earlier version of it; empty if there is no table. ``first`` says that this run created it.
     """
 
     place: str = ""

@@ -1,5 +1,5 @@
-"""A published table as a Delta table: its log says which files it has, deletion vectors which of
-their rows are hidden.
+"""A published table in Delta's format. Its log names the data files, and deletion vectors name the
+rows of them that are hidden.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AsDelta:
 
 
 class LiveDelta:
-    """A `LiveTable`. The log of a ``broken`` one is written again."""
+    """A `LiveTable`. If its log is ``broken``, the next commit begins a new one."""
 
     def __init__(self, store: TableLog, live: PublishedVersion, *, broken: bool = False):
         self._store, self._live, self._broken = store, live, broken
@@ -121,7 +121,9 @@ def _file(store: TableLog, add: Mapping[str, Any]) -> LiveFile:
 
 
 def _rows(add: Mapping[str, Any]) -> int:
-    """Files of other tools may have no count; none of them stays."""
+    """The file's number of rows. Another tool's file may have none in the log; it is removed
+    anyway.
+    """
     try:
         return an_integer(member(parsed(add["stats"]), "numRecords"))
     except (KeyError, Unreadable):

@@ -1,13 +1,14 @@
-"""A published table as an Iceberg table of format version 2: its manifests say which files it has,
-position-delete files which of their rows are hidden.
+"""A published table in Iceberg's format, version 2. Its manifests name the data files, and
+position-delete files name the rows of them that are hidden.
 
-A data file has one position-delete file, or none. A commit writes those whose hidden rows changed,
-at most one manifest of each kind, their list and a version. The snapshot's summary says which
-version of the shard it shows, and of which generation. Newer snapshots without that are those of
-another tool.
+A data file has at most one position-delete file. A commit writes position-delete files for the data
+files whose hidden rows changed, at most one manifest for data files and one for position-delete
+files, the list of manifests, and the metadata file of the new version. The snapshot's summary
+records which version and generation of the shard it shows. A snapshot without that is another
+tool's.
 
-What a commit names is noted before it, in a file that collection of the shard reads
-(`shard.shown_files`).
+The data files that a commit names are noted before it, in a file that the shard's garbage
+collection reads (`shard.shown_files`), so that it keeps them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from dbt.adapters.mvsink.shard import StorageError, shown_files
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard.stored import Unreadable
 
-COMMENT = "comment"  # the property with the table's
+COMMENT = "comment"  # the property that has the table's comment
 PROPERTIES = {
     "gc.enabled": "false",  # the shard needs files that no snapshot names
     "write.metadata.delete-after-commit.enabled": "true",
@@ -96,7 +97,7 @@ class AsIceberg:
             self.store.delete([path for path in old if path not in named])
 
     def _named(self, newest: Recorded) -> set[str]:
-        """Files other than data that some version which is kept needs."""
+        """The files other than data files that the versions in ``newest`` still need."""
         metadata = newest.metadata
         locations = {newest.location, *(each.metadata_file for each in metadata.metadata_log)}
         manifests: dict[str, avro.ManifestFile] = {}
@@ -120,8 +121,8 @@ class AsIceberg:
 
 
 class LiveIceberg:
-    """A `LiveTable`: the current snapshot's ``manifests``, None if they cannot be read. Then all is
-    written again.
+    """A `LiveTable`. ``manifests`` are those of the current snapshot; None if they cannot be read,
+    in which case the next commit writes all of them again.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class LiveIceberg:
 
     @cached_property
     def _entries(self) -> dict[str, avro.ManifestEntry]:
-        """Of data files, by location."""
+        """The manifest entries of data files, by location."""
         return {
             entry.data_file.file_path: entry
             for each in self._manifests
@@ -175,7 +176,9 @@ class LiveIceberg:
 
     @cached_property
     def _deletes(self) -> dict[str, avro.DataFile]:
-        """The files that hide rows, by the location of their data file: only later ones do."""
+        """The position-delete files, by the location of their data file. One that is older than its
+        data file hides nothing, so it is left out.
+        """
         deletes: dict[str, avro.DataFile] = {}
         for entry in (entry for each in self._manifests if each.of_deletes for entry in each.entries):
             location = files_of.hides_rows_of(entry.data_file)
@@ -196,7 +199,7 @@ class LiveIceberg:
         )
 
     def _path(self, location: str) -> str:
-        """A file of another tool may be anywhere; its location is no path below the table."""
+        """The path below the table. A file of another tool may be elsewhere; then its location."""
         try:
             return self._io.path(location)
         except Unreadable:
@@ -216,7 +219,7 @@ class LiveIceberg:
         return self._metadata is not None and not self._description(described)[1]
 
     def _description(self, described: Description) -> tuple[Schema, list[TableUpdate]]:
-        """The table's schema as it is to be, and the updates that describe the table like that."""
+        """The schema that the table should have, and the updates after which it is so described."""
         metadata = self._metadata
         known = columns_of.ids_in(metadata.properties.get(columns_of.MAPPING)) if metadata else {}
         ids = columns_of.with_ids(described.columns, known, metadata.last_column_id if metadata else 0)
@@ -249,11 +252,11 @@ class LiveIceberg:
         names = {f"{TABLE}/{path}" for path in (*self.files, *difference.shown)}
         shown_files.note(self._io.store, names)
         self._place.record(self._newest, updates_of.requirements(self._metadata), updates)
-        shown_files.note(self._io.store, names)  # another run may have written it meanwhile
+        shown_files.note(self._io.store, names)  # again, for another run may have replaced the note
         return snapshot.sequence_number or 0
 
     def _written(self, difference: Difference, schema: Schema) -> Snapshot:
-        """The snapshot, whose files are written."""
+        """Write the files of the new snapshot; returns it."""
         parent = self._snapshot
         new = NewSnapshot(
             self._io, _fresh_id(), parent.snapshot_id if parent else None, max(self.version, 0) + 1, schema
@@ -289,7 +292,7 @@ class LiveIceberg:
         return updates_of.Exchanged(live, gone, added)
 
     def _hiding(self, difference: Difference) -> updates_of.Exchanged:
-        """Files that hide rows of files that change, and those of other tools, go."""
+        """The new position-delete files. Those of changed data files go, and other tools'."""
         stay = {
             file.file_path
             for location, file in self._deletes.items()
@@ -307,7 +310,9 @@ class LiveIceberg:
 
     @cached_property
     def _locations(self) -> Mapping[str, str]:
-        """By path. A file that hides rows must spell it in the same way."""
+        """The locations of data files by path. A position-delete file must spell a location exactly
+        as the manifest does.
+        """
         return {self._path(location): location for location in self._entries}
 
 

@@ -1,5 +1,8 @@
-"""The format of a shard's table: the one that a model asks for, and the one that the shard's
-properties record, so that it is known when the model is gone or asks for another.
+"""The formats that a shard's table may have, Delta and Iceberg, and which one a shard is published
+in.
+
+A model asks for a format. The shard's properties record the format that it has, so that a run, or
+`mvsink drop`, knows which table to take back when the model asks for another one or is gone.
 """
 
 from __future__ import annotations
@@ -51,19 +54,19 @@ class TableFormat:
 
     @property
     def words(self) -> str:
-        """As a run's line names it."""
+        """Its name in a run's line."""
         return WORDS[self.name]
 
 
 def recorded(properties: Mapping[str, str]) -> TableFormat | None:
-    """In which format a shard with these properties is published; None if in none."""
+    """The format that a shard with these properties is published in; None if it has no table."""
     name = properties.get(FILE_FORMAT, NO_TABLE)
     entry = properties.get(ENTRY, "") if name == ICEBERG else ""
     return TableFormat(name, entry) if name in WORDS else None
 
 
 def recorded_tables(properties: Mapping[str, str]) -> list[TableFormat]:
-    """The same, and those that are still to be taken back.
+    """The format of `recorded`, and those of tables that still have to be taken back.
 
     >>> recorded_tables({"file_format": "delta", "former_tables": "iceberg:s.t iceberg"})
     [TableFormat('delta', ''), TableFormat('iceberg', 's.t'), TableFormat('iceberg', '')]
@@ -74,7 +77,7 @@ def recorded_tables(properties: Mapping[str, str]) -> list[TableFormat]:
 
 
 def recording(wanted: TableFormat | None, former: Sequence[TableFormat] = ()) -> dict[str, str]:
-    """The properties of a shard that is published like this, with those tables to be taken back."""
+    """The properties that record a shard's format, and the ``former`` tables to be taken back."""
     listed = " ".join(f"{each.name}:{each.entry}".rstrip(":") for each in former)
     if wanted is None:
         return {FILE_FORMAT: NO_TABLE, FORMER: listed}

@@ -1,5 +1,5 @@
-"""Files of an Iceberg table other than data: manifests, lists of manifests, and position-delete
-files. They lie below the table's root.
+"""Reads and writes the files of an Iceberg table other than data files: manifests, lists of
+manifests, and position-delete files. They are below the table's root:
 
     metadata/        manifests and their lists; the metadata files, which a place writes
     _deletes/        position-delete files, each for one data file
@@ -31,13 +31,15 @@ from dbt.adapters.mvsink.shard.stored import Unreadable
 METADATA = "metadata"
 DELETES = "_deletes"
 CODEC: Final = "deflate"
-MAX_MANIFESTS = 8  # of a kind; beyond that, all entries are written into one
-PATH_ID, POSITION_ID = 2147483546, 2147483545  # of a position-delete file's columns, by the specification
+MAX_MANIFESTS = 8  # of each kind; if there are more, all entries are written into one
+PATH_ID, POSITION_ID = 2147483546, 2147483545  # fields of position-delete files, as Iceberg specifies
 AT_ONCE = 1_000_000  # positions that are written at once
 
 
 class TableIO(FileIO):
-    """Reads and writes small files below a table's root, whole, with the shard's own options."""
+    """pyiceberg's access to files below a table's root, through the shard's own storage options.
+    Each file is read and written as a whole, because all of them are small.
+    """
 
     def __init__(self, store: TableStore):
         super().__init__()
@@ -46,7 +48,7 @@ class TableIO(FileIO):
         self.root = store.uri if local is None else f"file://{local}"
 
     def location(self, path: str) -> str:
-        """A file's name in metadata."""
+        """The location by which metadata names a file."""
         return f"{self.root}/{path}"
 
     def path(self, location: str) -> str:
@@ -105,7 +107,7 @@ class _New(OutputFile):
 
 
 class _Buffer(io.BytesIO):
-    """Becomes a file when it is closed."""
+    """Collects a file's content, and writes the file when it is closed."""
 
     def __init__(self, target: _New):
         super().__init__()
@@ -140,7 +142,7 @@ class _DeleteWriter(avro.ManifestWriterV2):
 
 @dataclass(frozen=True)
 class NewSnapshot:
-    """Of which manifests are written. ``schema`` is the table's."""
+    """A snapshot that is about to be written. ``schema`` is the table's."""
 
     files: TableIO
     id: int
@@ -156,8 +158,9 @@ class NewSnapshot:
         *,
         of_deletes: bool,
     ) -> list[avro.ManifestFile]:
-        """Those of one kind: ``live`` ones without the entries of files that are ``gone``, by
-        location, and with entries of the files that are ``added``. One of them is new, at most.
+        """The snapshot's manifests of one kind. They have the entries of the ``live`` ones, except
+        those of files in ``gone`` (locations), and entries of the ``added`` files. At most one new
+        manifest is written; the others are live ones that did not change.
         """
         mine = [each for each in live if each.of_deletes == of_deletes]
         if len(mine) <= MAX_MANIFESTS:
@@ -171,7 +174,7 @@ class NewSnapshot:
             for each in mine
             if each not in kept and each.file.partition_spec_id == UNPARTITIONED_PARTITION_SPEC.spec_id
             for entry in each.entries
-        ]  # all files of another tool's partitions go
+        ]  # entries of partitions, which only other tools write, are dropped
         new = [self._manifest(again, gone, added, of_deletes)] if again or added else []
         return [*(each.file for each in kept), *new]
 
@@ -197,7 +200,7 @@ class NewSnapshot:
         return manifest.to_manifest_file()
 
     def list_of(self, manifests: Sequence[avro.ManifestFile]) -> str:
-        """The location of the list with these manifests, which is written."""
+        """Write the list of these manifests; returns its location."""
         location = self.files.location(f"{METADATA}/snap-{self.id}-{uuid.uuid4()}.avro")
         output = self.files.new_output(location)
         with avro.write_manifest_list(2, output, self.id, self.parent, self.sequence_number, CODEC) as listed:
@@ -211,7 +214,7 @@ def manifests_of(files: TableIO, manifest_list: str) -> Iterator[avro.ManifestFi
 
 
 def data_file(location: str, size: int, rows: int, **values: Any) -> avro.DataFile:
-    """An entry's file. ``values`` are further ones, such as bounds."""
+    """A file as manifest entries describe it. ``values`` are further fields, such as bounds."""
     empty = dict.fromkeys(("column_sizes", "value_counts", "null_value_counts", "nan_value_counts"))
     return avro.DataFile.from_args(
         **{
@@ -229,7 +232,7 @@ def data_file(location: str, size: int, rows: int, **values: Any) -> avro.DataFi
 
 
 def written_deletes(files: TableIO, location: str, positions: BitMap64) -> avro.DataFile:
-    """The file that hides these rows of a data file, which is written."""
+    """Write the position-delete file that hides these rows of the data file at ``location``."""
     target = files.location(f"{DELETES}/{uuid.uuid4().hex}.parquet")
     schema = pa.schema(
         [
@@ -266,13 +269,15 @@ def _field(name: str, kind: pa.DataType, number: int) -> pa.Field:
 
 
 def hides_rows_of(file: avro.DataFile) -> str | None:
-    """The location of the data file of which a file of ours hides rows; None for another tool's."""
+    """The location of the data file that a position-delete file of ours belongs to; None if another
+    tool wrote it.
+    """
     low, high = (dict(bounds or {}).get(PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
     ours = file.content == avro.DataFileContent.POSITION_DELETES and f"/{DELETES}/" in file.file_path
     return low.decode() if ours and low is not None and low == high else None
 
 
 def positions_in(files: TableIO, location: str) -> BitMap64:
-    """The positions in a file of ours. Raises `StorageError`."""
+    """The positions in a position-delete file of ours. Raises `StorageError`."""
     column = files.store.fields(files.path(location), ["pos"]).column("pos")
     return BitMap64(column.to_numpy())

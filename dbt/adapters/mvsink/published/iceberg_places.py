@@ -5,7 +5,8 @@ A table without a catalog has the layout of Hadoop tables, which readers know by
     metadata/v7.metadata.json       the seventh version
     metadata/version-hint.text      7, or an earlier version: readers look for later ones
 
-A version is a new file that replaces none, so of two writers of one version one succeeds.
+A version is written as a new file, which must not exist yet. So if two writers write the same
+version, one of them succeeds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from dbt.adapters.mvsink.shard.stored import Unreadable
 HINT = f"{METADATA}/version-hint.text"
 NAME = "name"  # the property that names the catalog; engines that share a database must agree on it
 _VERSION = re.compile(rf"{METADATA}/v(\d+)\.metadata\.json")
-_catalogs = threading.local()  # of each thread: its connections are not for others
+_catalogs = threading.local()  # by thread, because a catalog's connections must not be shared
 
 
 class AnotherTable(InvalidUsage):
@@ -47,7 +48,9 @@ class AnotherTable(InvalidUsage):
 
 @dataclass(frozen=True)
 class Recorded:
-    """A version: its metadata, where that is, and what the place itself keeps of it."""
+    """A version of a table: its metadata, the location of that, and ``own``, which only the place
+    that made this value uses.
+    """
 
     metadata: TableMetadataV2
     location: str
@@ -58,7 +61,7 @@ class MetadataPlace(Protocol):
     """Where versions are recorded."""
 
     def newest(self) -> Recorded | None:
-        """None if there is no table. Raises `Unreadable`, `StorageError`."""
+        """The newest version; None if there is no table. Raises `Unreadable`, `StorageError`."""
         ...
 
     def record(
@@ -67,11 +70,13 @@ class MetadataPlace(Protocol):
         requirements: Sequence[TableRequirement],
         updates: Sequence[TableUpdate],
     ) -> None:
-        """The version after ``before``. Raises `VersionTaken`, `StorageError`."""
+        """Record the version after ``before``, which these updates make. Raises `VersionTaken`,
+        `StorageError`.
+        """
         ...
 
     def forget(self) -> None:
-        """Remove the record; files stay."""
+        """Delete the metadata, and the catalog's entry. Other files stay."""
         ...
 
 
@@ -133,7 +138,7 @@ def _path(version: int) -> str:
 
 
 def _nothing() -> TableMetadata:
-    """What the updates that create a table begin with."""
+    """The empty metadata to which the updates that create a table are applied."""
     return TableMetadataV1.model_construct(location="", last_column_id=-1, schema=Schema())
 
 
@@ -195,7 +200,7 @@ class InACatalog:
 
     @contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
-        """A catalog's client raises what its libraries do."""
+        """Raise errors of the catalog's client, which can be of any kind, as `StorageError`."""
         try:
             yield
         except (StorageError, VersionTaken, Unreadable):
@@ -207,14 +212,16 @@ class InACatalog:
 
 
 def _of_version_2(metadata: TableMetadata) -> TableMetadataV2:
-    """Another tool may have upgraded the table: then it is made again. Raises `Unreadable`."""
+    """The metadata, if its format version is 2. Another tool may have upgraded the table; that
+    raises `Unreadable`, and the table is created again.
+    """
     if not isinstance(metadata, TableMetadataV2):
         raise Unreadable(f"a table of format version {metadata.format_version}")
     return metadata
 
 
 def _place(location: str) -> str:
-    """How a location is compared: catalogs spell local ones in several ways."""
+    """A location as it is compared with others: catalogs spell local ones in several ways."""
     return re.sub(
         r"^(file:/*|s3[an]?://)", lambda match: "/" if match[0].startswith("file") else "s3://", location
     ).rstrip("/")

@@ -1,8 +1,9 @@
-"""A table's columns as Iceberg has them: their types, and the ids of their fields.
+"""A table's columns in Iceberg's terms: their types, and the ids of their fields.
 
-Data files have names and no ids. The property `schema.name-mapping.default` gives every name its
-id, for good: columns that the table no longer has stay in it, because older files have them, and so
-do the shard's own columns, with ids that no column has.
+Iceberg identifies fields by ids, but our data files only have names. The property
+`schema.name-mapping.default` maps every name to its id. A name keeps its id for good. Names that
+the table no longer has stay in the mapping, because older files have them. So do the shard's own
+columns, with ids that no column of the table has:
 
     id: 1, tags: 2, tags.element: 3, _mv_time: 2000000000
 """
@@ -22,7 +23,7 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 
 MAPPING = "schema.name-mapping.default"
-HIDDEN = 2_000_000_000  # ids from here on are of no column, and below those that Iceberg reserves
+HIDDEN = 2_000_000_000  # from here on, ids of no column; Iceberg reserves only higher ones
 ELEMENT, KEY, VALUE = "element", "key", "value"
 MAX_DIGITS = 38
 Path = tuple[str, ...]
@@ -57,7 +58,7 @@ class NoIcebergType(InvalidUsage):
 
 
 def ids_in(mapping: str | None) -> dict[Path, int]:
-    """The ids that a name mapping gives, by path; none if it cannot be read.
+    """The ids in a name mapping, by path. Empty if the mapping cannot be read.
 
     >>> ids_in('[{"field-id": 1, "names": ["s"], "fields": [{"field-id": 2, "names": ["a"]}]}]')
     {('s',): 1, ('s', 'a'): 2}
@@ -96,7 +97,9 @@ def _fields(above: Path, ids: Ids) -> list[dict[str, Any]]:
 
 
 def with_ids(columns: pa.Schema, known: Ids, last: int) -> dict[Path, int]:
-    """The ``known`` ids, and new ones after ``last`` for other paths of these columns."""
+    """The ``known`` ids, and new ones for the other paths of these columns, which begin after
+    ``last``, the last id that the table has used.
+    """
     ids = {path: number for path, number in known.items() if path[0] not in META}
     following = max([last, *ids.values()]) + 1
     for field in columns:

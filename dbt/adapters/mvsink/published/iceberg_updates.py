@@ -1,5 +1,5 @@
-"""What a commit to an Iceberg table asks of its place: updates of its metadata, and what they rely
-on. See `as_iceberg`.
+"""A commit to an Iceberg table in pyiceberg's terms: the updates of its metadata, and the
+requirements under which they may be applied. See `as_iceberg`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ UNPARTITIONED = UNPARTITIONED_PARTITION_SPEC.spec_id
 
 
 def made(kind: Callable[..., T], **values: Any) -> T:
-    """A value of pyiceberg's, by the names that it has in Python: its types know others, too."""
+    """A value of a pyiceberg type. mypy knows its fields only by their names in JSON."""
     return kind(**values)
 
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Files of one kind: the last snapshot's, the locations of those that go, and new ones."""
+    """How the files of one kind change: those of the last snapshot, the locations of those that go,
+    and new ones.
+    """
 
     live: Sequence[avro.DataFile]
     gone: Collection[str]
@@ -53,7 +55,7 @@ class Exchanged:
 
 
 def summary(difference: Difference, data: Exchanged, deletes: Exchanged) -> Summary:
-    """Of the snapshot that the difference leads to."""
+    """The summary of the snapshot after this difference."""
     figures = {
         "added-data-files": len(data.added),
         "deleted-data-files": len(data.removed),
@@ -91,7 +93,7 @@ def _rows(files: Sequence[avro.DataFile]) -> int:
 
 
 def creation(schema: Schema, location: str, properties: Mapping[str, str]) -> list[change.TableUpdate]:
-    """The updates that make a table without a snapshot."""
+    """The updates that create a table without a snapshot."""
     return [
         change.AssignUUIDUpdate(uuid=uuid.uuid4()),
         made(change.UpgradeFormatVersionUpdate, format_version=FORMAT_VERSION),
@@ -109,7 +111,9 @@ def creation(schema: Schema, location: str, properties: Mapping[str, str]) -> li
 def description(
     metadata: TableMetadataV2, schema: Schema, properties: Mapping[str, str]
 ) -> list[change.TableUpdate]:
-    """The updates that describe a table like this; ``schema`` has its id."""
+    """The updates after which the table has this schema and these properties. ``schema`` has its id
+    already.
+    """
     updates: list[change.TableUpdate] = []
     if schema.schema_id not in {each.schema_id for each in metadata.schemas}:
         updates.append(made(change.AddSchemaUpdate, schema=schema))
@@ -123,7 +127,7 @@ def description(
 
 
 def snapshot_updates(metadata: TableMetadataV2 | None, snapshot: Snapshot) -> list[change.TableUpdate]:
-    """The updates that make a snapshot the current one, and forget those that have expired."""
+    """The updates that make a snapshot the current one, and remove expired snapshots."""
     expired = _expired(metadata) if metadata else []
     return [
         made(change.AddSnapshotUpdate, snapshot=snapshot),

@@ -1,5 +1,5 @@
-"""What a publication asks of a table, whichever format it has: what it shows, and one commit of the
-difference. `as_delta` and `as_iceberg` are the formats.
+"""What a publication needs from a table of any format: which rows the table shows now, and a commit
+of the difference to what it should show. `as_delta` and `as_iceberg` implement it.
 
 Paths are relative to the table's root, which is ``<shard>/table``.
 """
@@ -20,8 +20,9 @@ from dbt.adapters.mvsink.shard import DataFile
 
 @dataclass(frozen=True)
 class LiveFile:
-    """A data file of a table: its size in bytes, its rows, how many of them it hides, and a
-    function that reads which: nothing if that cannot be read, so that it is written again.
+    """A data file that a table shows: its size in bytes, its number of rows, and how many of them
+    are hidden. ``positions`` reads which ones; it returns no positions if that cannot be read, so
+    that they differ from the wanted ones and are written again.
     """
 
     size: int
@@ -32,8 +33,8 @@ class LiveFile:
 
 @dataclass(frozen=True)
 class TableDocs:
-    """What a model says of its table: the ``comment``, None for none of its own, those of
-    ``columns`` by name, and the table's ``properties``.
+    """The documentation of a table: its ``comment``, the comments of ``columns`` by name, and its
+    ``properties``. If the comment is None, the model sets none, and the table's own is kept.
     """
 
     comment: str | None = None
@@ -43,8 +44,8 @@ class TableDocs:
 
 @dataclass(frozen=True)
 class Description:
-    """What readers see of a table beside its rows. What people wrote there stays, as far as
-    ``docs`` say nothing else and it does not decide how the table is read.
+    """What readers see of a table besides its rows. A comment or property that a user set on the
+    table is kept, unless ``docs`` set it too or it affects how the table is read.
     """
 
     columns: pa.Schema
@@ -54,7 +55,7 @@ class Description:
 
 @dataclass(frozen=True)
 class ShownFile:
-    """A data file that a table is to have, and which of its rows are hidden."""
+    """A data file that a table should show, and the positions of its hidden rows."""
 
     file: DataFile
     hidden: BitMap64
@@ -62,8 +63,8 @@ class ShownFile:
 
 @dataclass(frozen=True)
 class Difference:
-    """What takes a table to a version of the shard: live files that are ``gone``, and files that
-    are ``shown`` from now on. A file whose hidden rows change is both.
+    """What changes in a table so that it shows this version of the shard. The files in ``gone`` are
+    removed and those in ``shown`` are added. A file whose hidden rows change is in both.
     """
 
     version: int
@@ -74,10 +75,11 @@ class Difference:
 
 
 class LiveTable(Protocol):
-    """The newest version of a table, and the commit that follows it. ``version`` is -1 if there is
-    none, ``foreign`` counts the newest versions that are other tools', and ``beside`` are the files
-    that it needs besides data files. ``of_shard`` is the shard's version that it shows, or showed
-    before other tools wrote it.
+    """The newest version of a table, and the commit that follows it.
+
+    ``version`` is -1 if there is no table. ``foreign`` counts the versions that other tools have
+    written since the last one of ours. ``of_shard`` is the version of the shard that the table
+    showed before them. ``beside`` are the files that the table needs besides its data files.
     """
 
     @property
@@ -96,16 +98,16 @@ class LiveTable(Protocol):
     def beside(self) -> Collection[str]: ...
 
     def shows(self, version: int, generation: int) -> bool:
-        """Whether it shows exactly this version of the shard, and no other tool wrote it."""
+        """Whether it shows exactly this version of the shard, and no other tool wrote to it."""
         ...
 
     def is_described(self, described: Description) -> bool:
-        """Whether readers see it described like this."""
+        """Whether its columns, comments and properties are those of ``described``."""
         ...
 
     def commit(self, difference: Difference) -> int:
-        """Returns the new version. Raises `VersionTaken` if another writer was faster: then nothing
-        happened.
+        """Commit the next version; returns its number. Raises `VersionTaken` if another writer was
+        faster, in which case the table has not changed.
         """
         ...
 
@@ -121,11 +123,11 @@ class PublishedTable(Protocol):
         ...
 
     def keep_in_order(self, before: int) -> None:
-        """Make the table fast to load, and delete what only versions from before that time (ms, by
-        the storage's clock) needed.
+        """Make the table fast to load, and delete files that no version needs any more, if they
+        were written before that time (ms, by the storage's clock).
         """
         ...
 
     def forget(self) -> None:
-        """Delete all that the table has beside data files: then there is none."""
+        """Delete all files of the table but its data files. Afterwards there is no table."""
         ...

@@ -1,4 +1,4 @@
-"""A shard's contents as a table over the shard's own files.
+"""Makes a shard's table show the shard's newest version.
 
     publish(handle, order, docs)    after each run, before the catalog shows the model
 
@@ -60,7 +60,7 @@ Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
 logger = logging.getLogger("mvsink.sink.append")
 SCANNED = 500_000  # rows in memory at once
 MAX_ROUNDS = 100  # commits lost to other writers before a publication gives up
-KEEP_EVERY = 20  # versions of the table, as of a shard
+KEEP_EVERY = 20  # versions of the table between two clean-ups, as in a shard
 NO_DOCS = TableDocs()
 
 
@@ -81,7 +81,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The version of the shard that the table is to show, with the table's columns in order."""
+    """The version of the shard that the table should show, and how it should be described."""
 
     state: ShardState
     layout: Layout
@@ -96,10 +96,10 @@ def publish(
     hashes: Hashes | None = None,
     table: PublishedTable | None = None,
 ) -> Publication:
-    """Make the table show the newest version of the shard. By default that is the Delta table.
+    """Make the table show the newest version of the shard. By default it is the Delta table.
 
     ``order`` names the table's columns in their order; if it is empty, they are in the shard's.
-    ``docs`` are what the model says of it. ``hashes`` computes the hashes of directories in which
+    ``docs`` are its comments and properties. ``hashes`` computes the hashes of directories in which
     some rows have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
     `StorageError`.
     """
@@ -136,7 +136,7 @@ def publish(
 
 
 def _keep_in_order(handle: WriteHandle, table: PublishedTable) -> None:
-    """Make it fast to load and delete what is no longer needed.
+    """Make the table fast to load, and delete files that it no longer needs.
 
     The table is committed already, so a failure here is logged and a later run tries again.
     """
@@ -149,16 +149,16 @@ def _keep_in_order(handle: WriteHandle, table: PublishedTable) -> None:
 
 
 def _is_whole(table: PublishedTable, live: LiveTable) -> bool:
-    """Whether the table's own files exist: what hides rows, and extra copies. The shard's log does
-    not name them, so another tool's VACUUM of the shard may have deleted them.
+    """Whether the files exist that hide rows, and those of extra copies. The shard's log does not
+    name them, so another tool's VACUUM of the shard may have deleted them.
     """
     own = {*live.beside, *(path for path in live.files if extra_copies.is_extra(path))}
     return table.store.has_all(own)
 
 
 def _difference(handle: WriteHandle, store: TableStore, wanted: Wanted, live: LiveTable) -> Difference:
-    """What takes the table from ``live`` to ``wanted``. The files of extra copies that it names are
-    written here.
+    """The difference between the table as it is (``live``) and as ``wanted``. Extra copies that are
+    missing are written here.
     """
     contents = _shown(handle, wanted)
     files = {
@@ -235,8 +235,8 @@ def _collect_copies(store: TableStore, live: LiveTable, before: int) -> None:
 
 
 def unpublish(handle: WriteHandle, table: PublishedTable | None = None) -> None:
-    """Delete the table's log, what says which rows are hidden, and extra copies. The shard's files
-    stay. By default it is the Delta table.
+    """Delete a table with its metadata and extra copies; by default the Delta table. The shard's
+    files stay.
     """
     table = table or table_of(handle)
     table.forget()
@@ -247,8 +247,10 @@ def unpublish(handle: WriteHandle, table: PublishedTable | None = None) -> None:
 def retire(
     handle: WriteHandle, catalog: Mapping[str, str] | None, *, but: TableFormat | None = None
 ) -> tuple[list[TableFormat], list[str]]:
-    """Unpublish the tables that the shard records, other than ``but``, which may need the extra
-    copies. Returns which they were, and of each that stays in a catalog why.
+    """Unpublish all tables that the shard records, except ``but``. If that is given, extra copies
+    are kept, because it may need them.
+
+    Returns the tables, and for each whose entry in a catalog had to be left there, the reason.
     """
     kept: list[str] = []
     formats = [each for each in recorded_tables(handle.state().properties) if each != but]

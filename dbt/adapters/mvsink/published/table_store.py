@@ -1,4 +1,4 @@
-"""The files of a published table: small ones that are written whole and replace none."""
+"""Access to a published table's own files. They are small, written whole, and never replaced."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CLIENT_OPTIONS = frozenset(
         *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
     }
 )
-FEW = 8  # files that are asked for one by one
+FEW = 8  # files that are looked up one by one; for more, their directories are listed
 DELTALAKE = frozenset({"s3_allow_unsafe_rename", "s3_locking_provider", "copy_if_not_exists"})
 
 
 class TableStore(FileStore):
-    """The files below the table at ``uri``. ``storage_options`` are the `deltalake` package's."""
+    """The files of the table at ``uri``. ``options`` are `storage_options` of `deltalake`."""
 
     def object_store(self) -> pafs.FileSystem:
         """See `FileStore`."""
