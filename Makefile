@@ -29,7 +29,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup constraints test rough seldom long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
-setup: $(VENV)/.done $(VENV)/duckdb/.done-$(DUCKDB)
+setup: $(VENV)/.done $(VENV)/duckdb/.both-$(DUCKDB)
 
 $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py
 	$(PYTHON) -m venv $(VENV)
@@ -37,12 +37,12 @@ $(VENV)/.done: pyproject.toml constraints.txt hatch_build.py
 	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev,demo,bench]'
 	touch $@
 
-# DuckDB with its extension for Delta tables, for the demo and the tests of published tables: see example_project/duckdb_delta.py. Where it
-# cannot be downloaded, all else works, and the demo says that DuckDB reads nothing.
-$(VENV)/duckdb/.done-$(DUCKDB): | $(VENV)/.done
+# DuckDB with its extensions for Delta and Iceberg tables, for the demo and the tests of published tables: see
+# example_project/duckdb_delta.py. Where they cannot be downloaded, all else works, and the demo says that DuckDB reads nothing.
+$(VENV)/duckdb/.both-$(DUCKDB): | $(VENV)/.done
 	rm -rf $(@D)
-	$(BIN)/pip install --quiet --no-compile --retries 1 --target $(@D) duckdb-extension-delta==$(DUCKDB) && touch $@ \
-	  || echo "the extension of DuckDB for Delta tables is not installed"
+	$(BIN)/pip install --quiet --no-compile --retries 1 --target $(@D) $(foreach each,delta avro iceberg,duckdb-extension-$(each)==$(DUCKDB)) && touch $@ \
+	  || echo "the extensions of DuckDB are not installed"
 
 # The newest versions that fit together, for every Python from 3.10; run `make test` with them before they are committed.
 constraints: setup

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from collections import Counter
+from functools import cache
 
+import pyarrow as pa
 from pyiceberg.table import StaticTable
 
-from tests.support.table_readers import rows_of
+from tests.support.package_edges import ROOT
+from tests.support.table_readers import duckdb_delta, rows_of
+
+PACKAGES = duckdb_delta().PACKAGES
 
 
 def by_pyiceberg(table, options=None) -> Counter:
@@ -41,4 +49,31 @@ def _iceberg(table, options=None):
     return StaticTable.from_metadata(str(table), properties)
 
 
+@cache
+def _duckdb() -> subprocess.Popen[bytes]:
+    """One process for all tables: it ends with this one."""
+    paths = [str(PACKAGES), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.duckdb_iceberg"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def by_duckdb_iceberg(table) -> Counter:
+    """`iceberg_scan` of DuckDB."""
+    process, place = _duckdb(), getattr(table, "metadata_location", table)
+    process.stdin.write(f"{place}\n".encode())
+    process.stdin.flush()
+    try:
+        return rows_of(pa.ipc.open_stream(process.stdout).read_all())
+    except pa.ArrowInvalid as error:
+        _duckdb.cache_clear()
+        raise AssertionError(process.communicate()[1].decode()) from error
+
+
 ICEBERG_READERS = {"pyiceberg": by_pyiceberg, "polars": by_polars_iceberg}
+if (PACKAGES / "duckdb_extension_iceberg").exists():  # see test_duckdb_is_one_of_the_readers
+    ICEBERG_READERS["duckdb"] = by_duckdb_iceberg

@@ -12,9 +12,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from dbt.adapters.mvsink.published import publish
-from dbt.adapters.mvsink.shard import Antichain, ShardClient
+from dbt.adapters.mvsink.published import TableFormat, publish, table_of
+from dbt.adapters.mvsink.published.formats import ICEBERG
+from dbt.adapters.mvsink.shard import Antichain, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard.updates import physical_schema
+from tests.support.iceberg_readers import ICEBERG_READERS
 from tests.support.table_readers import READERS, duckdb_delta
 
 SCHEMA = pa.schema(
@@ -54,8 +56,8 @@ APPENDED: list = [[(GONE, 1), (TWICE, 2), (NULLS, 1)], [(GONE, -1)]]
 
 
 @pytest.fixture
-def table(tmp_path) -> str:
-    """The table of a shard in which `GONE` was removed, and `TWICE` is twice."""
+def handle(tmp_path) -> WriteHandle:
+    """Of a shard in which `GONE` was removed, and `TWICE` is twice."""
     handle = ShardClient().open_writer(str(tmp_path / "s"), SCHEMA)
     for time, updates in enumerate(APPENDED):
         columns = [*zip(*(row for row, _ in updates))]
@@ -67,8 +69,7 @@ def table(tmp_path) -> str:
         upper = handle.state().upper
         batch = handle.adopt(written, upper, Antichain.of(time + 1))
         handle.compare_and_append_batch([batch], upper, Antichain.of(time + 1), since=Antichain.of(0))
-    publish(handle, SCHEMA.names)
-    return str(tmp_path / "s" / "table")
+    return handle
 
 
 def _value(value):
@@ -78,15 +79,22 @@ def _value(value):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_reader_sees_the_rows(reader, table):
-    assert READERS[reader](table) == Counter({TWICE: 2, NULLS: 1})
+def test_a_reader_sees_the_rows(reader, handle):
+    publish(handle, SCHEMA.names)
+    assert READERS[reader](f"{handle.uri}/table") == Counter({TWICE: 2, NULLS: 1})
+
+
+@pytest.mark.parametrize("reader", ICEBERG_READERS)
+def test_a_reader_of_iceberg_sees_the_rows(reader, handle):
+    publish(handle, SCHEMA.names, table=table_of(handle, TableFormat(ICEBERG)))
+    assert ICEBERG_READERS[reader](f"{handle.uri}/table") == Counter({TWICE: 2, NULLS: 1})
 
 
 def test_duckdb_is_one_of_the_readers():
-    """`make setup` installs its extension."""
-    if "CI" not in os.environ and "duckdb" not in READERS:
-        pytest.skip(f"the extension of DuckDB is not installed in {duckdb_delta().PACKAGES}: `make setup`")
-    assert "duckdb" in READERS
+    """`make setup` installs its extensions."""
+    if "CI" not in os.environ and "duckdb" not in READERS.keys() & ICEBERG_READERS.keys():
+        pytest.skip(f"the extensions of DuckDB are not installed in {duckdb_delta().PACKAGES}: `make setup`")
+    assert "duckdb" in READERS and "duckdb" in ICEBERG_READERS
 
 
 def test_a_table_that_is_not_there_is_an_error(tmp_path):
