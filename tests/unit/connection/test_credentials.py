@@ -137,6 +137,8 @@ SECRET = "hunter2hunter2"
             {"storage_options": {"AWS_KEY": SECRET, "AWS_REGION": None}},
             "storage_options: AWS_REGION\n  Got: nothing",
         ),
+        ({"iceberg_catalog": {"token": [SECRET]}}, "iceberg_catalog: token\n  Got: a list"),
+        ({"iceberg_catalog": f"sqlite:///{SECRET}"}, "iceberg_catalog\n  Got: a text"),
         ({"storage_options": f"AWS_KEY={SECRET}"}, "storage_options\n  Got: a text"),
         ({"storage_options": [SECRET]}, "storage_options\n  Got: a list"),
         (
@@ -168,6 +170,7 @@ def test_nothing_secret_is_in_what_python_or_dbt_shows_of_credentials():
     options = {"AWS_SECRET_ACCESS_KEY": SECRET}
     made = profile(
         storage_options=options,
+        iceberg_catalog={"type": "rest", "uri": f"https://me:{SECRET}@host", "credential": SECRET},
         shard_root=f"s3://key:{SECRET}/x@bucket/shards",
         token=SECRET,
         password=SECRET,
@@ -209,6 +212,15 @@ def test_dbt_masks_them_in_whatever_it_logs(monkeypatch):
     profile(server_side_parameters=settings, token="of-http", password="of-ldap", user="ann")
     manager.fire_event(Note(msg="of-http of-ldap ann"))
     assert lines.getvalue().endswith("*** *** ann\n")
+    catalog = {
+        "type": "sql",
+        "uri": "postgresql://ann:of-db@host/c",
+        "header.X-Key": "of-header",
+        "s3.region": "eu",
+    }
+    profile(iceberg_catalog=catalog)
+    manager.fire_event(Note(msg="postgresql://ann:of-db@host/c of-db of-header sql eu"))
+    assert lines.getvalue().endswith("postgresql://***@host/c *** *** sql eu\n")
     manager.fire_event(Note(msg="set x = a secret of Spark, true, EXCEPTION"))
     assert lines.getvalue().endswith("set x = ***, true, EXCEPTION\n")
 
