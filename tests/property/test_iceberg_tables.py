@@ -23,8 +23,8 @@ def test_every_reader_sees_the_shard(in_catalog, tmp_path):
 def data_files_stay(monkeypatch):
     exchanged = as_iceberg.LiveIceberg._data
 
-    def wrong(self, difference):
-        right = exchanged(self, difference)
+    def wrong(self, *arguments):
+        right = exchanged(self, *arguments)
         return type(right)(right.live, set(), right.added)
 
     monkeypatch.setattr(as_iceberg.LiveIceberg, "_data", wrong)

@@ -203,7 +203,7 @@ def test_only_these_modules_know_iceberg_and_are_imported_where_it_is_asked_for(
     }
     assert knowing == {
         "as_iceberg",
-        *(f"iceberg_{name}" for name in ("files", "places", "schema", "updates")),
+        *(f"iceberg_{name}" for name in ("bounds", "files", "places", "schema", "updates")),
     }
     code = f"import sys, {OURS}.impl, {OURS}.cli.main; sys.exit('pyiceberg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

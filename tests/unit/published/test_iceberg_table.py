@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from pyiceberg.expressions import EqualTo, GreaterThan
+from pyiceberg.table import StaticTable
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.published import TableDocs, as_iceberg, publish, retire
@@ -121,6 +123,22 @@ def test_a_hint_that_was_not_written_is_no_harm(history):
     assert history.format.load().version == 3
     history.publish()
     assert hint.read_text() == "3"
+
+
+def test_a_reader_skips_files_and_no_rows(history, monkeypatch):
+    monkeypatch.setattr(history.chance, "random", lambda: 1)
+    added(history, *map(row, range(10)))
+    added(history, *map(row, range(10, 20)), taken=[row(3)])
+    table = StaticTable.from_metadata(history.table)
+    for condition, ids, files in (
+        (EqualTo("id", 3), [], 2),  # the second file takes it back
+        (EqualTo("id", 1), [1], 1),
+        (GreaterThan("id", 8), range(9, 20), 2),
+        (GreaterThan("id", 20), [], 0),
+    ):
+        scan = table.scan(row_filter=condition)
+        assert sorted(scan.to_arrow().column("id").to_pylist()) == [*ids]
+        assert len([*scan.plan_files()]) == files
 
 
 def test_snapshots_of_other_tools_are_undone_and_counted(history):

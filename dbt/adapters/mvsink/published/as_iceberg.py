@@ -26,6 +26,7 @@ from pyiceberg.table.update import TableUpdate
 from pyroaring import BitMap64
 
 from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.published import iceberg_bounds as bounds
 from dbt.adapters.mvsink.published import iceberg_files as files_of
 from dbt.adapters.mvsink.published import iceberg_schema as columns_of
 from dbt.adapters.mvsink.published import iceberg_updates as updates_of
@@ -261,7 +262,7 @@ class LiveIceberg:
         new = NewSnapshot(
             self._io, _fresh_id(), parent.snapshot_id if parent else None, max(self.version, 0) + 1, schema
         )
-        data, deletes = self._data(difference), self._hiding(difference)
+        data, deletes = self._data(difference, schema), self._hiding(difference)
         manifests = [
             *new.manifests(self._manifests, data.gone, data.added, of_deletes=False),
             *new.manifests(self._manifests, deletes.gone, deletes.added, of_deletes=True),
@@ -277,16 +278,18 @@ class LiveIceberg:
             schema_id=schema.schema_id,
         )
 
-    def _data(self, difference: Difference) -> updates_of.Exchanged:
+    def _data(self, difference: Difference, schema: Schema) -> updates_of.Exchanged:
         gone = {
             location
             for location in self._entries
             if (path := self._path(location)) in difference.gone and path not in difference.shown
         }
+        new = {path: shown.file for path, shown in difference.shown.items() if path not in self.files}
         added = [
-            files_of.data_file(self._io.location(path), shown.file.size, shown.file.rows or 0)
-            for path, shown in difference.shown.items()
-            if path not in self.files
+            files_of.data_file(
+                self._io.location(path), file.size, file.rows or 0, **bounds.figures(footer, schema)
+            )
+            for (path, file), footer in zip(new.items(), self._io.store.footers(list(new)))
         ]
         live = [entry.data_file for entry in self._entries.values()]
         return updates_of.Exchanged(live, gone, added)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import obstore
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 from obstore.exceptions import AlreadyExistsError, BaseError
 
@@ -25,6 +27,7 @@ CLIENT_OPTIONS = frozenset(
         *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
     }
 )
+READERS = 16  # files of an object store that are read at once
 FEW = 8  # files that are looked up one by one; for more, their directories are listed
 DELTALAKE = frozenset({"s3_allow_unsafe_rename", "s3_locking_provider", "copy_if_not_exists"})
 
@@ -72,6 +75,18 @@ class TableStore(FileStore):
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(written)
+
+    def footers(self, paths: Sequence[str]) -> list[pq.FileMetaData]:
+        """The footers of Parquet files."""
+        if self.is_local:
+            return [self._footer(path) for path in paths]
+        _ = self.filesystem  # one for all threads
+        with ThreadPoolExecutor(READERS) as pool:  # a request takes 10 to 100 ms
+            return list(pool.map(self._footer, paths))
+
+    def _footer(self, path: str) -> pq.FileMetaData:
+        with self._parquet(path) as (parquet, _):
+            return parquet.metadata
 
     def bytes_of(self, path: str) -> bytes:
         """A small file's content."""
