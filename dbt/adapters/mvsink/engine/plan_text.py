@@ -167,6 +167,16 @@ def _renamed(query: str, every: Sequence[str], shown: Sequence[str]) -> str:
     return f"select {', '.join(shown)} from {sql.subquery(query, '_mv_query')}({', '.join(every)})"
 
 
+def optimized_plan(engine: Engine, query: str) -> str:
+    """What the optimizer makes of a query, so that equal plans are equal texts. It has no views.
+    Raises `EngineError`.
+    """
+    with engine.settings({SHOWN: EVERY}):
+        explained = _explained(engine, query)
+    analyzed_section(explained)  # which raises for a query that cannot be analyzed
+    return _optimized(explained)
+
+
 def _optimized(explained: str) -> str:
     """The optimized plan, so that equal ones are equal texts. Raises `EngineError`."""
     match = _OPTIMIZED.search(explained)

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.inputs.query_inputs import Inspector, QueryInputs
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of, relist
 from dbt.adapters.mvsink.inputs.reference import References, Refresh, TableVersions
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
-from dbt.adapters.mvsink.materialization import witness
+from dbt.adapters.mvsink.materialization import inlining_witness, witness
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import assertions
 from dbt.adapters.mvsink.materialization.kept_sums import TIME as SUMS_TIME
@@ -130,7 +130,7 @@ class InputEvidence:
         always = self.context.options.incremental is Incremental.ALWAYS
         if state.plan != self.plan and always:
             self.change(lambda name: None, time).analysed()
-        return witness.numbers(self.context, self.recorded)
+        return {**witness.numbers(self.context, self.recorded), **inlining_witness.numbers(self.context)}
 
     def _sums_progress(self, state: ShardState, time: int) -> Mapping[str, int]:
         """What to record about the model's sums. As long as nothing changes, contents that were

@@ -165,6 +165,7 @@ class CheckedTask:
         watched = Watched(shard.handle.uri if shard else "", self.program.deletes_used)
         freshness = self.context.options.freshness.properties(handle.state().properties)
         kept = {**watched.properties(), **freshness, **self._times().properties(carried=carried), **bound}
+        kept |= self.views.properties
         handle.set_properties({**opened.definition.properties(), **kept})
         warnings = [*opened.warnings, *self.views.warnings, *outcome.warnings]
         if outcome.waiting:

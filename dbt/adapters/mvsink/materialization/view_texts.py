@@ -7,7 +7,7 @@ statements are checked, the view itself is read. A view that reads only other ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,8 +17,16 @@ from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.inputs import ShardInput
 from dbt.adapters.mvsink.inputs.reads import Reads, reads_of
 from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.inlining_witness import (
+    MISREAD,
+    OTHERWISE,
+    SHARED,
+    TaskReadings,
+    keeps_meaning,
+)
 from dbt.adapters.mvsink.materialization.task_inputs import Sources
 from dbt.adapters.mvsink.references.inlined import Inlined, inlined
+from dbt.adapters.mvsink.shard import ShardError
 from dbt.adapters.mvsink.user_sql.words import parts
 
 
@@ -28,7 +36,25 @@ def with_view_texts(context: RunContext) -> RunContext:
     if not views:
         return context
     whole = with_texts(context, context.query, views)
+    if whole.query != context.query and not keeps_meaning(
+        context, context.query, whole.query, _recorded(context)
+    ):
+        whole = _left_alone(context.query, views)
     return replace(context, query=whole.query, views=whole, own_text=context.query)
+
+
+def _left_alone(query: str, views: Iterable[str]) -> Inlined:
+    """``query`` with all of its views."""
+    return Inlined(query, (), {parts(name)[-2:]: OTHERWISE for name in views})
+
+
+def _recorded(context: RunContext) -> Callable[[str], int | None]:
+    """The progress of the model's contents; nothing for a shard that is not there."""
+    try:
+        with context.client.open_reader(context.uri) as reader:
+            return {name: reader.progress(name) for name in (SHARED, MISREAD)}.get
+    except ShardError:
+        return lambda name: None
 
 
 def views_read(context: RunContext) -> list[str]:
@@ -79,6 +105,7 @@ class TaskViews:
     queries: Mapping[str, str] = field(default_factory=dict)
     shards: Mapping[str, ShardInput] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def task_views(
@@ -97,10 +124,12 @@ def task_views(
         parts(name): (name, shard) for name, shard in known.items()
     }
     refused: dict[tuple[str, ...], str] = {}
-    for view in views_read(context):
-        if parts(view) in own:
-            continue
-        whole = with_texts(context, f"select * from {view}", [view])
+    named = {view: f"select * from {view}" for view in views_read(context) if parts(view) not in own}
+    texts = {view: with_texts(context, query, [view]) for view, query in named.items()}
+    readings = TaskReadings.of(context, [(named[view], whole.query) for view, whole in texts.items()])
+    for view, whole in texts.items():
+        if not readings.keeps_meaning(named[view], whole.query):
+            whole = _left_alone(named[view], [view])
         refused.update(whole.refused)
         shards = False
         for name in whole.names:
@@ -115,7 +144,7 @@ def task_views(
         if shards:
             queries[view] = whole.query
     more = {name: shard for name, shard in below.values() if name not in known}
-    return TaskViews(queries, more, tuple(_warnings(context, sources, refused)))
+    return TaskViews(queries, more, tuple(_warnings(context, sources, refused)), readings.properties)
 
 
 def _warnings(context: RunContext, sources: Sources, refused: Mapping[tuple[str, ...], str]) -> Iterator[str]:
