@@ -36,7 +36,6 @@ select k, sum(v) from {s}.over group by k
 with plain as (select 1 as k) select o.k, plain.k from {s}.over o, plain
 select * from {s}.ranked where place = 1
 select x, count(*) from {s}.exploded group by x
-select * from {s}.ordered union all select k, v from {s}.plain
 select (select max(v) from {s}.plain p where p.k = u.k) from {s}.u
 """
 
@@ -132,6 +131,12 @@ def test_another_meaning_is_noticed_without_a_row(warehouse, monkeypatch, mutant
         assert compared(warehouse.engine, query, whole) is Reading.OTHER
     finally:
         module._texts = type(module._texts)(dict)
+
+
+def test_a_view_with_a_limit_may_stay_a_view(warehouse):
+    """Spark's plan has one projection more with the view: not wrong, but not the same."""
+    query = "select * from {s}.ordered union all select k, v from {s}.plain"
+    assert compared(warehouse.engine, *texts(warehouse, query)) is Reading.OTHER
 
 
 def test_what_has_no_rows_says_nothing(warehouse):

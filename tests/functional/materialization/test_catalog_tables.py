@@ -17,8 +17,8 @@ from tests.functional.materialization.test_published_tables import MODEL, Publis
 FIRST, SECOND = (1, "a"), (2, "b")
 BY_TEXT = "{{ config(materialized='self_correcting_mv', incremental='always', verify='never') }} "
 TASK = (
-    "{{ config(materialized='continual_task', input=ref('mv')) }} "
-    "insert into {{ this }} select id, name from {{ ref('mv') }}"
+    "{{ config(materialized='continual_task') }} on input {{ ref('mv') }} as "
+    "(insert into {{ this }} select id, name from {{ ref('mv') }})"
 )
 
 
@@ -166,5 +166,5 @@ class TestReaders(Entries):
             assert self.rows(project, name) == wanted, name
         for name in ("by_ref", "by_view"):
             response = self.last(project, name)
-            assert response["incremental"] and response["inserted"] == 1, name
-        assert self.last(project, "task")["inserted"] == 1
+            assert response["incremental"] and response["rows_inserted"] == 1, name
+        assert self.last(project, "task")["rows_inserted"] == 1

@@ -56,4 +56,5 @@ def test_a_missing_relation_gives_no_warning(adapter, monkeypatch):
         raise EngineError("not found", "42P01")
 
     adapter._read_published = gone
-    assert adapter._mark_dropped(SimpleNamespace(schema="s", identifier="m")) == []
+    relation = SimpleNamespace(schema="s", identifier="m", is_view=True, information=None)
+    assert adapter._mark_dropped(relation) == []

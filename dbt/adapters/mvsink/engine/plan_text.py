@@ -168,21 +168,43 @@ def _renamed(query: str, every: Sequence[str], shown: Sequence[str]) -> str:
 
 
 def optimized_plan(engine: Engine, query: str) -> str:
-    """What the optimizer makes of a query, so that equal plans are equal texts. It has no views.
+    """What the optimizer makes of a query, after a line of its columns and types, so that equal
+    plans are equal texts. It has no views, and no column that is only another one's new name.
     Raises `EngineError`.
     """
     with engine.settings({SHOWN: EVERY}):
         explained = _explained(engine, query)
-    analyzed_section(explained)  # which raises for a query that cannot be analyzed
-    return _optimized(explained)
+    columns, _, _ = (analyzed_section(explained) or "").partition("\n")
+    return f"{columns}\n{comparable(_without_renames(_optimized_section(explained)))}"
+
+
+_RENAME = re.compile(r"(?<=[\[ ])([^\s\[(,][^\[\]()\n,]*#\d+L?) AS ([^#\n]*#\d+L?)(?=[,\]])")
+
+
+def _without_renames(plan: str) -> str:
+    r"""The plan with the columns themselves in place of new names for them. A view names its
+    columns anew, a subquery does not.
+
+    >>> _without_renames("Sort [k#7 ASC]\\n+- Project [a#1 AS k#7, b#2L, (b#2L + 1) AS c#8L]")
+    'Sort [a#1 ASC]\\n+- Project [a#1, b#2L, (b#2L + 1) AS c#8L]'
+    """
+    while match := _RENAME.search(plan):
+        column, name = match.groups()
+        renamed = plan[: match.start()] + column + plan[match.end() :]
+        plan = re.sub(rf"(?<![\w#]){re.escape(name)}(?!\d)", lambda _: column, renamed)  # noqa: B023
+    return plan
 
 
 def _optimized(explained: str) -> str:
     """The optimized plan, so that equal ones are equal texts. Raises `EngineError`."""
+    return comparable(_optimized_section(explained))
+
+
+def _optimized_section(explained: str) -> str:
     match = _OPTIMIZED.search(explained)
     if match is None:
         raise EngineError(f"Spark shows no optimized plan: {explained[:200]}")
-    return comparable(match[1])
+    return match[1]
 
 
 def _explained(engine: Engine, query: str) -> str:
