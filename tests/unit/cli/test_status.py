@@ -83,11 +83,15 @@ def test_the_table_that_a_shard_is_published_as(shop):
     [shard] = shop.as_json("status")["shards"]
     assert (shard["file_format"], shard["table_lag"], shard["table_foreign"]) == ("delta", 0, 0)
     assert shard["table_version"] == shard["version"]
-    handle.set_properties({"another": "commit"})
+    handle.set_properties({"another": "commit"})  # of the same files
+    [shard] = shop.as_json("status")["shards"]
+    assert (shard["table_lag"], shard["version"] - shard["table_version"]) == (0, 1)
+    assert not publish(handle, ["x"], hashes=some_hashes).changed
+    write(handle, NOW, ("c", 1))
     DeltaTable(f"{handle.uri}/table").delete("x = 'a'")
     [shard] = shop.as_json("status")["shards"]
-    assert (shard["table_lag"], shard["table_foreign"]) == (1, 1)
-    assert "delta, 1 behind, foreign" in shop.run("status").output
+    assert (shard["table_lag"], shard["table_foreign"]) == (2, 1)
+    assert "delta, 2 behind, foreign" in shop.run("status").output
 
 
 def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick):

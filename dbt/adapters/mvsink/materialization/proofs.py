@@ -121,4 +121,4 @@ def _is_current(published: PublishedView, reader: ReadHandle, state: ShardState)
     if not published.table:
         return published.files == fingerprint(state)
     shown = published_version(reader)
-    return shown is not None and shown.shows(state.version, state.generation)
+    return shown is not None and shown.shows(state.generation, files_number(state.files))

@@ -71,8 +71,8 @@ class LiveDelta:
         own = {vectors.file_of(add.get("deletionVector") or {}) for add in self._live.adds.values()}
         return {path for path in own if path is not None}
 
-    def shows(self, version: int, generation: int) -> bool:
-        return self._live.shows(version, generation)
+    def shows(self, generation: int, files: int) -> bool:
+        return self._live.shows(generation, files)
 
     def is_described(self, described: Description) -> bool:
         return log.same_description(self._metadata(described), self._live.metadata)
@@ -105,6 +105,7 @@ class LiveDelta:
             *(first if again else []),
             log.transaction(log.SHARD, difference.version),
             log.transaction(log.GENERATION, difference.generation),
+            log.transaction(log.FILES, difference.files),
             log.transaction(log.OWN, self.version + 1),
             *(log.removed(self._live.adds[path]) for path in difference.gone),
             *(

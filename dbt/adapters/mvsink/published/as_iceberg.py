@@ -32,7 +32,7 @@ from dbt.adapters.mvsink.published import iceberg_schema as columns_of
 from dbt.adapters.mvsink.published import iceberg_updates as updates_of
 from dbt.adapters.mvsink.published.iceberg_files import NewSnapshot, StoredManifest, TableIO
 from dbt.adapters.mvsink.published.iceberg_places import InACatalog, InTheTable, MetadataPlace, Recorded
-from dbt.adapters.mvsink.published.iceberg_updates import GENERATION, MAX_SNAPSHOTS, SHARD, VERSION
+from dbt.adapters.mvsink.published.iceberg_updates import FILES, GENERATION, MAX_SNAPSHOTS, SHARD, VERSION
 from dbt.adapters.mvsink.published.protocol import Description, Difference, LiveFile
 from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard import StorageError, shown_files
@@ -210,11 +210,12 @@ class LiveIceberg:
     def beside(self) -> Collection[str]:
         return {self._io.path(file.file_path) for file in self._deletes.values()}
 
-    def shows(self, version: int, generation: int) -> bool:
+    def shows(self, generation: int, files: int) -> bool:
         snapshot = self._snapshot
         if self._damaged or snapshot is None or snapshot.summary is None or not _is_ours(snapshot):
             return False
-        return (snapshot.summary[VERSION], snapshot.summary[GENERATION]) == (str(version), str(generation))
+        known = snapshot.summary[GENERATION], snapshot.summary[FILES]
+        return known == (str(generation), str(files))
 
     def is_described(self, described: Description) -> bool:
         return self._metadata is not None and not self._description(described)[1]

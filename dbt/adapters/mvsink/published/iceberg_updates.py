@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.published.protocol import Difference
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS
 
 T = TypeVar("T")
-SHARD, VERSION, GENERATION = "mvsink.shard-id", "mvsink.version", "mvsink.generation"
+SHARD, VERSION, GENERATION, FILES = "mvsink.shard-id", "mvsink.version", "mvsink.generation", "mvsink.files"
 FORMAT_VERSION = 2
 MAX_SNAPSHOTS = 100
 UNPARTITIONED = UNPARTITIONED_PARTITION_SPEC.spec_id
@@ -84,6 +84,7 @@ def summary(difference: Difference, data: Exchanged, deletes: Exchanged) -> Summ
             SHARD: str(difference.described.shard_id),
             VERSION: str(difference.version),
             GENERATION: str(difference.generation),
+            FILES: str(difference.files),
         },
     )
 

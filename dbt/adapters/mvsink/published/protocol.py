@@ -63,12 +63,14 @@ class ShownFile:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changes in a table so that it shows this version of the shard. The files in ``gone`` are
-    removed and those in ``shown`` are added. A file whose hidden rows change is in both.
+    """What changes in a table so that it shows this version of the shard, whose live files have the
+    number ``files``. The files in ``gone`` are removed and those in ``shown`` are added. A file
+    whose hidden rows change is in both.
     """
 
     version: int
     generation: int
+    files: int
     described: Description
     gone: Collection[str]
     shown: Mapping[str, ShownFile]
@@ -97,8 +99,10 @@ class LiveTable(Protocol):
     @property
     def beside(self) -> Collection[str]: ...
 
-    def shows(self, version: int, generation: int) -> bool:
-        """Whether it shows exactly this version of the shard, and no other tool wrote to it."""
+    def shows(self, generation: int, files: int) -> bool:
+        """Whether it shows exactly these live files of the shard (`files_number`), and no other
+        tool wrote to it. The shard may have later versions with the same files.
+        """
         ...
 
     def is_described(self, described: Description) -> bool:

@@ -48,6 +48,7 @@ from dbt.adapters.mvsink.shard import (
     ShardState,
     StorageError,
     WriteHandle,
+    files_number,
 )
 from dbt.adapters.mvsink.shard.errors import Conflict, VersionTaken
 from dbt.adapters.mvsink.shard.state import TABLE
@@ -115,8 +116,8 @@ def publish(
             return Publication(live.version)
         schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
         described = Description(schema, marked, state.shard_id)
-        current = live.shows(state.version, state.generation) and live.is_described(described)
-        if current and _is_whole(table, live):
+        shown = live.shows(state.generation, files_number(state.files))
+        if shown and live.is_described(described) and _is_whole(table, live):
             return Publication(live.version)
         try:
             wanted = Wanted(state, Layout.of(handle, state), described, hashes)
@@ -169,7 +170,9 @@ def _difference(handle: WriteHandle, store: TableStore, wanted: Wanted, live: Li
         path: shown for path, shown in files.items() if not _is_shown(live.files.get(path), shown.hidden)
     }
     gone = {path for path in live.files if path not in files or path in changed}
-    return Difference(wanted.state.version, wanted.state.generation, wanted.described, gone, changed)
+    state = wanted.state
+    number = files_number(state.files)
+    return Difference(state.version, state.generation, number, wanted.described, gone, changed)
 
 
 def _shown(handle: WriteHandle, wanted: Wanted) -> ShownRows:

@@ -34,7 +34,7 @@ from dbt.adapters.mvsink.shard.errors import message_of
 from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 
-SHARD, GENERATION, OWN = "mvsink.shard", "mvsink.generation", "mvsink.table"
+SHARD, GENERATION, FILES, OWN = "mvsink.shard", "mvsink.generation", "mvsink.files", "mvsink.table"
 PROTOCOL = {
     "minReaderVersion": 3,
     "minWriterVersion": 7,
@@ -82,10 +82,10 @@ class PublishedVersion:
         """The shard's version that it shows, or showed before other tools wrote it."""
         return self.transactions.get(SHARD)
 
-    def shows(self, version: int, generation: int) -> bool:
-        """Whether it shows exactly this version of the shard, and no other tool wrote to it."""
-        known = self.transactions.get(GENERATION), self.transactions.get(SHARD)
-        return not self.foreign and known == (generation, version)
+    def shows(self, generation: int, files: int) -> bool:
+        """See `LiveTable`."""
+        known = self.transactions.get(GENERATION), self.transactions.get(FILES)
+        return not self.foreign and known == (generation, files)
 
 
 NOTHING = PublishedVersion(-1)

@@ -40,7 +40,15 @@ from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.published import published_version, recorded
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
-from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, StorageError, uncancelled
+from dbt.adapters.mvsink.shard import (
+    Commit,
+    DataFile,
+    ReadHandle,
+    ShardState,
+    StorageError,
+    files_number,
+    uncancelled,
+)
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
 from dbt.adapters.mvsink.shard_sql.layout import damages
@@ -162,11 +170,13 @@ def _table(shard: DiscoveredShard, state: ShardState, catalog: Mapping[str, str]
         shown = published_version(shard.reader, published, catalog)
     except (InvalidUsage, StorageError):  # no such package or catalog here, or out of reach
         shown = None
-    version = None if shown is None else shown.of_shard
+    version, lag = (None, None) if shown is None else (shown.of_shard, state.version - (shown.of_shard or 0))
+    if shown is not None and shown.shows(state.generation, files_number(state.files)):
+        lag = 0  # later commits have changed no rows
     return {
         "file_format": published.name,
         "table_version": version,
-        "table_lag": None if version is None else state.version - version,
+        "table_lag": lag,
         "table_foreign": None if shown is None else shown.foreign,
     }
 
