@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Barrier
 
 import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan
@@ -25,8 +27,10 @@ from dbt.adapters.mvsink.published.iceberg_places import AnotherTable
 from dbt.adapters.mvsink.shard import StorageError, shown_files
 from dbt.adapters.mvsink.shard.maintenance import REMOVED_GRACE_MS, collect_garbage
 from tests.long.iceberg_tables import ENTRY, IcebergHistory
+from tests.support.iceberg_readers import by_pyiceberg
 
 DAY = 24 * 3_600_000
+MODELS = 6
 
 
 @pytest.fixture
@@ -261,6 +265,26 @@ class TestACatalog:
         assert left.startswith("`schema.model` stays in an Iceberg catalog")
         with pytest.raises(NoCatalog):
             table_of(catalogued.handle, TableFormat(ICEBERG, ENTRY))
+
+    def test_many_models_are_published_into_a_new_one_at_once(self, tmp_path):
+        """dbt runs models in threads."""
+        together = Barrier(MODELS)
+
+        def publish_one(number):
+            history = IcebergHistory(str(tmp_path / f"s{number}"), Random(number), in_catalog=True)
+            form = TableFormat(ICEBERG, f"schema.m{number}")
+            history.format = table_of(history.handle, form, history.properties)
+            together.wait()
+            for each in range(3):
+                history._append([(row(each), 1, None)])
+                history.publish()
+            return history
+
+        with ThreadPoolExecutor(MODELS) as pool:
+            [history, *_] = pool.map(publish_one, range(MODELS))
+        for number in range(MODELS):
+            table = history._catalog().load_table(f"schema.m{number}")
+            assert by_pyiceberg(table).total() == 3
 
     def test_a_catalog_that_cannot_be_reached_is_named(self, catalogued):
         form = TableFormat(ICEBERG, ENTRY)

@@ -34,6 +34,7 @@ HINT = f"{METADATA}/version-hint.text"
 NAME = "name"  # the property that names the catalog; engines that share a database must agree on it
 _VERSION = re.compile(rf"{METADATA}/v(\d+)\.metadata\.json")
 _catalogs = threading.local()  # by thread, because a catalog's connections must not be shared
+_creating = threading.Lock()  # held by the thread that creates something in a catalog
 
 
 class AnotherTable(InvalidUsage):
@@ -170,7 +171,7 @@ class InACatalog:
         with self._errors("commit to"):
             catalog = self._catalog()
             if before is None:
-                catalog.create_namespace_if_not_exists(self._identifier[:-1])
+                _have_namespace(catalog, self._identifier[:-1])
                 requirements = (AssertCreate(),)
             table = before.own if before else self._staged(catalog)
             try:
@@ -195,7 +196,7 @@ class InACatalog:
         known: dict[tuple[tuple[str, str], ...], Catalog] = vars(_catalogs).setdefault("known", {})
         key = tuple(sorted(self._properties.items()))
         if key not in known:
-            known[key] = load_catalog(**{NAME: "default", **self._properties})
+            known[key] = _opened({NAME: "default", **self._properties})
         return known[key]
 
     @contextmanager
@@ -209,6 +210,27 @@ class InACatalog:
             raise StorageError(
                 f"cannot {verb} `{self._name}` in the Iceberg catalog: {message_of(error)}"
             ) from error
+
+
+def _opened(properties: Mapping[str, str]) -> Catalog:
+    """The catalog. One in a database creates tables of its own at the first use, and fails if they
+    appear meanwhile: then another process creates them, and the second attempt finds them.
+    """
+    with _creating:
+        try:
+            return load_catalog(**properties)
+        except Exception:
+            return load_catalog(**properties)
+
+
+def _have_namespace(catalog: Catalog, namespace: tuple[str, ...]) -> None:
+    """Create the namespace, unless it exists or another process creates it."""
+    with _creating:
+        try:
+            catalog.create_namespace_if_not_exists(namespace)
+        except Exception:
+            if not catalog.namespace_exists(namespace):
+                raise
 
 
 def _of_version_2(metadata: TableMetadata) -> TableMetadataV2:
