@@ -12,7 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
-from dbt.adapters.mvsink.published import publish
+from dbt.adapters.mvsink.published import TableFormat, publish, table_of
+from dbt.adapters.mvsink.published.formats import ICEBERG, recording
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.unit.cli.shop import HOUR, NOW, write
 
@@ -92,6 +93,20 @@ def test_the_table_that_a_shard_is_published_as(shop):
     [shard] = shop.as_json("status")["shards"]
     assert (shard["table_lag"], shard["table_foreign"]) == (2, 1)
     assert "delta, 2 behind, foreign" in shop.run("status").output
+
+
+def test_an_iceberg_table_by_path_and_one_in_a_catalog_that_the_profile_does_not_name(shop):
+    handle = shop.shard("s.tabled", "tabled")
+    write(handle, NOW - HOUR, ("a", 1), ("b", 1))
+    published = TableFormat(ICEBERG)
+    handle.set_properties(recording(published))
+    publish(handle, ["x"], hashes=some_hashes, table=table_of(handle, published))
+    [shard] = shop.as_json("status")["shards"]
+    assert (shard["file_format"], shard["table_version"]) == ("iceberg", shard["version"])
+    assert (shard["table_lag"], shard["table_foreign"]) == (0, 0)
+    handle.set_properties(recording(TableFormat(ICEBERG, "s.tabled")))
+    [shard] = shop.as_json("status")["shards"]
+    assert (shard["file_format"], shard["table_version"]) == ("iceberg", None)
 
 
 def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick):

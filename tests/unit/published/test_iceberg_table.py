@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from threading import Barrier
 
+import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan
 from pyiceberg.table import StaticTable
 
 from dbt.adapters.mvsink import wall_clock
-from dbt.adapters.mvsink.published import TableDocs, as_iceberg, publish, retire
+from dbt.adapters.mvsink.published import TableDocs, as_iceberg, check_publishable, publish, retire
 from dbt.adapters.mvsink.published.formats import (
+    DELTA,
     ICEBERG,
     NoCatalog,
     NoPyiceberg,
@@ -24,6 +27,7 @@ from dbt.adapters.mvsink.published.formats import (
     table_of,
 )
 from dbt.adapters.mvsink.published.iceberg_places import AnotherTable
+from dbt.adapters.mvsink.published.iceberg_schema import NoIcebergType
 from dbt.adapters.mvsink.shard import StorageError, shown_files
 from dbt.adapters.mvsink.shard.maintenance import REMOVED_GRACE_MS, collect_garbage
 from tests.long.iceberg_tables import ENTRY, IcebergHistory
@@ -235,6 +239,25 @@ def test_collection_keeps_what_the_table_names(history):
     added(history, row(7))
     assert old <= set(collect_garbage(history.handle, removed_grace_ms=-DAY))
     assert history.difference() == ""
+
+
+def test_files_of_other_tools_are_collected_once_they_are_undone(history):
+    added(history, *map(row, range(5)))
+    for number in (1, 2):
+        history._foreign(lambda table, number=number: table.delete(f"id = {number}"))
+        history.publish()
+        assert [*(Path(history.table) / "data").glob("*.parquet")]
+        collect_garbage(history.handle, staged_grace_ms=-DAY)
+        assert not (Path(history.table) / "data").exists()
+        assert history.difference() == ""
+
+
+@pytest.mark.parametrize("kind, fits", [(pa.int16(), True), (pa.duration("us"), False)])
+def test_what_cannot_be_published_is_refused_beforehand(kind, fits):
+    columns = pa.schema([("x", kind)])
+    check_publishable(TableFormat(DELTA), columns)
+    with nullcontext() if fits else pytest.raises(NoIcebergType):
+        check_publishable(TableFormat(ICEBERG), columns)
 
 
 class TestACatalog:
