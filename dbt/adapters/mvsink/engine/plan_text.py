@@ -183,7 +183,7 @@ _RENAME = re.compile(r"(?<=[\[ ])([^\s\[(,][^\[\]()\n,]*#\d+L?) AS ([^#\n]*#\d+L
 
 def _without_renames(plan: str) -> str:
     r"""The plan with the columns themselves in place of new names for them. A view names its
-    columns anew, a subquery does not.
+    columns again, a subquery does not.
 
     >>> _without_renames("Sort [k#7 ASC]\\n+- Project [a#1 AS k#7, b#2L, (b#2L + 1) AS c#8L]")
     'Sort [a#1 ASC]\\n+- Project [a#1, b#2L, (b#2L + 1) AS c#8L]'
