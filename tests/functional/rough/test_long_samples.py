@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from tests.long import generated, input_histories, judge, published_tables, spark_sql
+from tests.long import generated, iceberg_tables, input_histories, judge, published_tables, spark_sql
 from tests.long.kept import Kept
 from tests.support.maintained import wherever
 
@@ -57,7 +57,8 @@ def test_queries_of_sparks_own_tests_hold_what_spark_gives(quick, tmp_path):
     assert not kept.defects(judge.DEFECTS), f"MVSINK_SEED={seed}\n{kept.summary(judge.DEFECTS)}"
 
 
-def test_random_histories_of_published_tables():
-    """30 histories, other ones than in `make test`."""
-    wrong = [each for seed in range(100, 130) for each in published_tables.outcomes(seed)]
+@pytest.mark.parametrize("tables, number", [(published_tables, 30), (iceberg_tables, 10)])
+def test_random_histories_of_published_tables(tables, number):
+    """Other histories than in `make test`."""
+    wrong = [each for seed in range(100, 100 + number) for each in tables.outcomes(seed)]
     assert not [each for each in wrong if each.startswith(published_tables.DEFECTS)]
