@@ -103,6 +103,9 @@ class IcebergHistory(History):
                 killed = True
         return killed
 
+    def _others(self) -> dict[Callable[[], object], int]:
+        return {self.foreign_delete: 1, self.foreign_optimize: 1, self.lost_vectors: 1}
+
     def lost_vectors(self) -> bool:
         if self.failed:
             return False

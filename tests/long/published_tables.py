@@ -19,7 +19,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.published import TableDocs, publish, table_of, unpublish
@@ -28,23 +28,17 @@ from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.maintenance import compact_with_pyarrow
 from dbt.adapters.mvsink.shard.updates import physical_schema
 from tests.long.kept import arguments
-from tests.support.table_readers import READERS, by_deltalake
+from tests.long.published_rows import FewColumns, ManyColumns, hash_of
+from tests.support.table_readers import READERS, by_deltalake, hashable
 
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
-PHYSICAL = physical_schema(SCHEMA)
 DEFECTS = ("wrong",)
 POINTS = ("table to be committed", "table committed")
-BOOM = (None, None, None)
 STEPS = 25  # of a history
+FEW = FewColumns()
 
 
 class Killed(BaseException):
     """What a killed process does not get past."""
-
-
-def hash_of(row: Sequence) -> int:
-    """A hash of a row as Spark's would be: the same for equal rows."""
-    return hash(("salt", *(tuple(each) if isinstance(each, list) else each for each in row))) & (2**62 - 1)
 
 
 class History:
@@ -52,17 +46,25 @@ class History:
     of an object store, in which no other tool writes.
     """
 
-    def __init__(self, uri: str, chance: Random, store: dict[str, str] | None = None):
-        self.chance, self.table = chance, f"{uri}/table"
-        self.handle = ShardClient(store).open_writer(uri, SCHEMA)
+    def __init__(
+        self,
+        uri: str,
+        chance: Random,
+        store: dict[str, str] | None = None,
+        content: FewColumns | ManyColumns = FEW,
+    ):
+        self.chance, self.uri, self.table, self.content = chance, uri, f"{uri}/table", content
+        self.schema = content.schema
+        self.handle = ShardClient(store).open_writer(uri, self.schema)
         self.format = table_of(self.handle)
         self.readers: dict[str, Callable[..., Counter]] = dict(READERS)
         if store is not None:
             self.readers = {"deltalake": partial(by_deltalake, options=store)}
-        self.order = [*SCHEMA.names]
+        self.order = [*self.schema.names]
         chance.shuffle(self.order)
         self.rows: Counter = Counter()
         self.shown: Counter | None = None  # None: nothing yet; while an error is live, what was before
+        self.last: Counter = Counter()
         self.failed, self.time = False, 0
         self.kinds: dict[Callable[[], object], int] = {
             self.append: 8,
@@ -73,10 +75,24 @@ class History:
             self.compact_all: 1,
             self.compact_some: 1,
             self.generation: 1,
-            **({} if store else {self.foreign_delete: 1, self.foreign_optimize: 1, self.lost_vectors: 1}),
+            self.thousands: 0.3,
+            self.nothing: 1,
+            self.undone: 1,
+            **({} if store else self._others()),
             self.killed: 2,
             self.met: 1,
             self.unpublished: 1,
+        }
+
+    def _others(self) -> dict[Callable[[], object], int]:
+        """What other tools do, and what is lost."""
+        return {
+            self.foreign_delete: 1,
+            self.foreign_insert: 1,
+            self.foreign_optimize: 1,
+            self.foreign_vacuum: 1,
+            self.vacuum_of_the_shard: 1,
+            self.lost_vectors: 1,
         }
 
     def run(self) -> list[str]:
@@ -89,6 +105,10 @@ class History:
             if problem := self.difference():
                 return [f"wrong: after {step.__name__}, {problem}"]
             observed.add(step.__name__ if done is not False else f"{step.__name__}, nothing to do")
+        self._finish()
+        self.publish()
+        if problem := self.difference():
+            return [f"wrong: after its end, {problem}"]
         self.handle.expire()
         return sorted(observed)
 
@@ -101,8 +121,11 @@ class History:
             self.shown = +self.rows
         if self.shown is None:
             return ""
-        places = [SCHEMA.names.index(name) for name in self.order]
-        wanted = Counter({tuple(row[place] for place in places): many for row, many in self.shown.items()})
+        places = [self.schema.names.index(name) for name in self.order]
+        wanted: Counter = Counter()
+        for key, many in self.shown.items():
+            values = self.content.values(key)
+            wanted[tuple(hashable(values[place]) for place in places)] += many
         for name, read in self.readers.items():
             rows = read(self.table)
             if rows != wanted:
@@ -110,6 +133,56 @@ class History:
         return ""
 
     # what may happen
+
+    def nothing(self) -> None:
+        """An empty change: time passes."""
+        self._append([])
+
+    def thousands(self) -> None:
+        """Copies of one row in one record, most of which go again."""
+        key, more = self.content.key(self.chance), self.chance.randrange(1000, 5000)
+        for diff in (more, 3 - more):
+            self._append([(key, diff, None)])
+            self.rows[key] += diff
+            self.publish()
+
+    def undone(self) -> bool:
+        """The last change, backwards."""
+        back = [(key, -diff, None) for key, diff in self.last.items() if diff]
+        if any(self.rows[key] + diff < 0 for key, diff, _ in back):
+            return False
+        self._append(back)
+        self.rows = +Counter({key: self.rows[key] - self.last[key] for key in {*self.rows, *self.last}})
+        self.last = Counter()
+        return True
+
+    def foreign_insert(self) -> bool:
+        """Rows that the table has already, in a file of the other tool's."""
+        if self.shown is None or self.failed:
+            return False
+        key = self.content.key(self.chance)
+        arrays = [pa.array([value], field.type) for value, field in zip(self.content.values(key), self.schema)]
+        rows = pa.table(arrays, schema=self.schema).select(self.order)
+        write_deltalake(self.table, rows, mode="append")
+        return True
+
+    def foreign_vacuum(self) -> bool:
+        """With its own defaults, which take nothing."""
+        if self.shown is None or self.failed:
+            return False
+        table, place = DeltaTable(self.table), Path(self.table)
+        before = {file for file in place.rglob("*.*") if "_delta_log" not in file.parts}
+        table.vacuum(dry_run=False, full=self.chance.random() < 0.5)
+        if lost := before - {*place.rglob("*.*")}:
+            raise AssertionError(f"VACUUM took {lost}")
+        return True
+
+    def vacuum_of_the_shard(self) -> None:
+        """A full one, without any retention: it takes the table's log and vectors, too."""
+        shard = DeltaTable(self.uri)
+        shard.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+        if self.failed:  # the table shows what was before the error, or nothing
+            self.shown = None
 
     def append(self) -> None:
         self._change(self.chance.randrange(1, 8))
@@ -122,14 +195,14 @@ class History:
 
     def error(self) -> bool:
         if not self.failed:
-            self._append([(BOOM, 1, "boom")])
+            self._append([(None, 1, "boom")])
             self.failed = True
             return True
         return False
 
     def healed(self) -> bool:
         if self.failed:
-            self._append([(BOOM, -1, "boom")])
+            self._append([(None, -1, "boom")])
             self.failed = False
             return True
         return False
@@ -152,9 +225,9 @@ class History:
             return False
         self.rows, self.failed = Counter(), False
         at = self.time = self.time + 1
-        rows = Counter(self._row() for _ in range(self.chance.randrange(0, 20)))
+        rows = Counter(self.content.key(self.chance) for _ in range(self.chance.randrange(0, 20)))
         batches = self._staged([(row, many, None) for row, many in rows.items()], at, Antichain.of(0))
-        self.handle.replace(batches, SCHEMA, Antichain.of(at + 1), Antichain.of(at), creation=at)
+        self.handle.replace(batches, self.schema, Antichain.of(at + 1), Antichain.of(at), creation=at)
         self.rows = rows
         return True
 
@@ -214,15 +287,16 @@ class History:
 
     # how
 
-    def _row(self) -> tuple:
-        few = self.chance.random() < 0.8
-        number = self.chance.randrange(10 if few else 10_000)
-        return number, self.chance.choice(["a", "b", None]), self.chance.choice([(), ("x",), None])
+    def _finish(self) -> None:
+        """No more updates will come."""
+        state = self.handle.state()
+        self.handle.compare_and_append_batch([], state.upper, Antichain.empty())
+
 
     def _change(self, number: int, *, hashed: bool = True) -> None:
         delta: Counter = Counter()
         for _ in range(number):
-            row = self._row()
+            row = self.content.key(self.chance)
             left = self.rows[row] + delta[row]
             if left > 0 and self.chance.random() < 0.6:
                 delta[row] -= self.chance.randint(1, left)
@@ -230,30 +304,42 @@ class History:
                 delta[row] += self.chance.choice([1, 1, 1, 2, 3, 5])
         self._append([(row, diff, None) for row, diff in delta.items() if diff], hashed=hashed)
         self.rows.update(delta)
-        self.rows = +self.rows
+        self.rows, self.last = +self.rows, delta
 
     def _append(self, updates: list, *, hashed: bool = True) -> None:
         state = self.handle.state()
-        at = self.time = self.time + 1
+        first = self.time + 1
+        at = self.time = first + self.chance.choice([0, 0, 2])
         upper, since = Antichain.of(at + 1), Antichain.of(max(0, at - self.chance.choice([0, 0, 3])))
-        batches = self._staged(updates, at, state.upper, hashed=hashed)
+        batches = self._staged(updates, at, state.upper, hashed=hashed, first=first)
         done = self.handle.compare_and_append_batch(batches, state.upper, upper, since=since)
         if done.maintenance.compact is not None and self.chance.random() < 0.7:
             compact_with_pyarrow(self.handle, done.maintenance.compact)
 
-    def _staged(self, updates: list, at: int, lower: Antichain, *, hashed: bool = True) -> list:
+    def _staged(
+        self, updates: list, at: int, lower: Antichain, *, hashed: bool = True, first: int | None = None
+    ) -> list:
+        """A batch at the times from ``first``; some rows come and go at times before the last."""
         if not updates:
             return []
-        rows, diffs, errors = zip(*updates)
-        columns = [*zip(*rows), [at] * len(rows), diffs, errors]
+        timed = [(key, at, diff, error) for key, diff, error in updates]
+        for time in range(at if first is None else first, at):
+            some = self.chance.choice(updates)
+            if some[0] is not None:
+                timed += [(some[0], time, 2, None), (some[0], time + 1, -2, None)]
+        keys, times, diffs, errors = zip(*timed)
+        nothing = (None,) * len(self.schema)
+        rows = [nothing if key is None else self.content.values(key) for key in keys]
+        columns = [*zip(*rows), times, diffs, errors]
         hashes = [hash_of(row) if hashed else None for row in rows]
-        arrays = [pa.array(each, field.type) for each, field in zip([*columns, hashes], PHYSICAL)]
-        table = pa.table(arrays, schema=PHYSICAL)
+        physical = physical_schema(self.schema)
+        arrays = [pa.array(each, field.type) for each, field in zip([*columns, hashes], physical)]
+        table = pa.table(arrays, schema=physical)
         return [self.handle.adopt(self.handle.write_staged(table), lower, Antichain.of(at + 1))]
 
     def _hashes(self, layout, directories) -> dict:
         files = [file for each in directories for file in each.files]
-        rows = {file.path: self.handle.columns_of(file, SCHEMA).to_pylist() for file in files}
+        rows = {file.path: self.handle.columns_of(file, self.schema).to_pylist() for file in files}
         return {
             path: np.array([hash_of([*each.values()]) for each in listed], np.int64)
             for path, listed in rows.items()
@@ -267,8 +353,10 @@ def _kill(here: bool) -> None:
 
 def outcomes(seed: int) -> list[str]:
     """Of one history."""
+    chance = Random(seed)
+    content = ManyColumns(chance) if chance.random() < 0.25 else FEW
     with tempfile.TemporaryDirectory() as place:
-        return History(f"{place}/shard", Random(seed)).run()
+        return History(f"{place}/shard", chance, content=content).run()
 
 
 def main() -> int:

@@ -62,12 +62,17 @@ if duckdb_delta().PACKAGES.exists():  # tests/unit/published/test_readers.py fai
 
 def rows_of(table: pa.Table) -> Counter:
     """The rows as tuples of Python's values, hashable ones."""
-    return Counter(tuple(map(_hashable, row.values())) for row in table.to_pylist())
+    return Counter(tuple(map(hashable, row)) for row in zip(*(each.to_pylist() for each in table.columns)))
 
 
-def _hashable(value):
+def hashable(value):
+    """A value, of which equal ones are the same to every reader: a map is a list of pairs, which
+    some read as structs; zeros and NaN are texts.
+    """
+    if isinstance(value, dict) and [*value] == ["key", "value"]:
+        return tuple(map(hashable, value.values()))
     if isinstance(value, dict):
-        return tuple((key, _hashable(inner)) for key, inner in value.items())
-    if isinstance(value, list):
-        return tuple(map(_hashable, value))
-    return repr(value) if isinstance(value, float) and value != value else value
+        return tuple((key, hashable(inner)) for key, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(hashable, value))
+    return repr(value) if isinstance(value, float) and (value == 0 or value != value) else value
