@@ -27,7 +27,7 @@ export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup constraints test rough seldom long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
+.PHONY: setup constraints test rough seldom tables long lint smoke smoke-oldest smoke-newest smoke-editable smoke-client compat servers demo bench clean
 
 setup: $(VENV)/.done $(VENV)/duckdb/.both-$(DUCKDB)
 
@@ -85,6 +85,11 @@ long: $(VENV)/java-classes.jsa
 servers: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --method connect $(SUITES)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --method thrift $(SUITES)
+
+# The same suites with every model published as a Delta table, and with half of them, which other engines read after each run.
+tables: $(VENV)/java-classes.jsa
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --tables delta $(SUITES)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --tables mixed $(SUITES)
 
 # What every JVM of the tests would otherwise read and verify again: 7 of the 18 seconds that a `dbt run` in a process of its own takes.
 $(VENV)/java-classes.jsa: $(VENV)/.done

@@ -4,7 +4,8 @@
 Unit and property tests never ask for it. Every process has a metastore and a warehouse of its own.
 
 With `--incremental never` models of functional tests are always evaluated, with `wherever` never
-where their change is known: tables must be the same.
+where their change is known: tables must be the same. With `--tables delta` or `mixed` all of them,
+or half, are also Delta tables, which other engines read after each run.
 
 With `--method connect` or `thrift` the functional tests run over a server of that kind, one a
 process. What a test needs of the embedded Spark alone, its mark `embedded` says, and it is skipped.
@@ -22,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dbt.adapters.mvsink.connection.settings import with_formats
-from tests.support import incremental_modes, quick_dbt, quick_java
+from tests.support import incremental_modes, quick_dbt, quick_java, table_modes
 from tests.support.moto_server import moto_server
 from tests.support.small_data import INTERPRETED
 from tests.support.spark_servers import connect_server, thrift_server
@@ -64,6 +65,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=incremental_modes.MODES,
         default="auto",
         help="whether models of functional tests are computed from the changes of their inputs",
+    )
+    parser.addoption(
+        "--tables",
+        choices=table_modes.MODES,
+        default="auto",
+        help="whether models of functional tests are published as Delta tables, which other engines then read",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import incremental_modes
+from tests.support import incremental_modes, table_modes
 from tests.support.small_data import INTERPRETED, interpreted
 
 
@@ -39,6 +39,17 @@ def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         incremental_modes.install(chosen, patch)
         yield chosen
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whether models are published as tables: `--tables`."""
+    chosen = request.config.getoption("--tables")
+    with pytest.MonkeyPatch.context() as patch:
+        table_modes.install(chosen, patch)
+        yield
+    if chosen != "auto":
+        print(f"\ntables: {dict(table_modes.compared)}")
 
 
 @pytest.fixture

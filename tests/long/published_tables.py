@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -66,7 +66,7 @@ class History:
         self.shown: Counter | None = None  # None: nothing yet; while an error is live, what was before
         self.last: Counter = Counter()
         self.failed, self.time = False, 0
-        self.kinds: dict[Callable[[], object], int] = {
+        self.kinds: dict[Callable[[], object], float] = {
             self.append: 8,
             self.many: 1,
             self.without_hashes: 1,
@@ -84,7 +84,7 @@ class History:
             self.unpublished: 1,
         }
 
-    def _others(self) -> dict[Callable[[], object], int]:
+    def _others(self) -> dict[Callable[[], object], float]:
         """What other tools do, and what is lost."""
         return {
             self.foreign_delete: 1,
@@ -161,7 +161,9 @@ class History:
         if self.shown is None or self.failed:
             return False
         key = self.content.key(self.chance)
-        arrays = [pa.array([value], field.type) for value, field in zip(self.content.values(key), self.schema)]
+        arrays = [
+            pa.array([value], field.type) for value, field in zip(self.content.values(key), self.schema)
+        ]
         rows = pa.table(arrays, schema=self.schema).select(self.order)
         write_deltalake(self.table, rows, mode="append")
         return True
@@ -291,7 +293,6 @@ class History:
         """No more updates will come."""
         state = self.handle.state()
         self.handle.compare_and_append_batch([], state.upper, Antichain.empty())
-
 
     def _change(self, number: int, *, hashed: bool = True) -> None:
         delta: Counter = Counter()
