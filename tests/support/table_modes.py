@@ -39,9 +39,9 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
 
     def published(materialization: str, model: str, config: Mapping[str, Any]) -> options.ModelOptions:
         chosen = mode == "delta" or zlib.crc32(model.encode()) % 2 == 0
-        given = config.get("file_format")
+        value = config.get("file_format")
         return parse(
-            materialization, model, {**config, "file_format": given or ("delta" if chosen else None)}
+            materialization, model, {**config, "file_format": value or ("delta" if chosen else None)}
         )
 
     def and_read(opened: Opened, docs: Docs) -> CatalogEntry:
