@@ -56,6 +56,15 @@ def masked(text: str) -> str:
     return _PARAMETER.sub(rf"\1{MASK}", _ORACLE.sub(rf"\1{MASK}@", text))
 
 
+def without_credentials(uri: str) -> str:
+    """``uri`` without user and password: what others may read names places like this.
+
+    >>> without_credentials("s3://key:sec/ret@bucket/shards"), without_credentials("/data/s")
+    ('s3://bucket/shards', '/data/s')
+    """
+    return _CREDENTIALS.sub(r"\1", uri)
+
+
 def spellings(secret: str) -> set[str]:
     """How texts show ``secret``: as it is, in JSON and Python, in a URL, and both at once."""
     once = {

@@ -26,11 +26,14 @@ from dbt.adapters.mvsink.published.formats import (
     recording,
     table_of,
 )
+from dbt.adapters.mvsink.published.iceberg_files import TableIO
 from dbt.adapters.mvsink.published.iceberg_places import AnotherTable
 from dbt.adapters.mvsink.published.iceberg_schema import NoIcebergType
-from dbt.adapters.mvsink.shard import StorageError, shown_files
+from dbt.adapters.mvsink.published.table_store import TableStore
+from dbt.adapters.mvsink.shard import ShardClient, StorageError, shown_files
 from dbt.adapters.mvsink.shard.maintenance import REMOVED_GRACE_MS, collect_garbage
 from tests.long.iceberg_tables import ENTRY, IcebergHistory
+from tests.long.published_tables import SCHEMA
 from tests.support.iceberg_readers import by_pyiceberg
 
 DAY = 24 * 3_600_000
@@ -239,6 +242,26 @@ def test_collection_keeps_what_the_table_names(history):
     added(history, row(7))
     assert old <= set(collect_garbage(history.handle, removed_grace_ms=-DAY))
     assert history.difference() == ""
+
+
+def test_the_table_of_a_shard_that_was_moved_is_made_again(history, tmp_path):
+    added(history, row(1), row(2))
+    place = str(tmp_path / "other")
+    Path(history.root).rename(place)
+    handle = ShardClient().open_writer(place, SCHEMA)
+    table = table_of(handle, TableFormat(ICEBERG))
+    assert publish(handle, history.order, table=table).changed
+    assert by_pyiceberg(f"{place}/table").total() == 2
+    assert not publish(handle, history.order, table=table).changed
+
+
+def test_no_place_in_the_metadata_has_credentials(history):
+    files = TableIO(TableStore("s3://key:se/cret@bucket/s/table", {}))
+    assert files.location("a/b") == "s3://bucket/s/table/a/b"
+    assert files.path("s3://bucket/s/table/a/b") == "a/b"
+    added(history, row(1))
+    properties = history.format.load()._newest.metadata.properties
+    assert history.handle.uri not in "".join(properties.values())
 
 
 def test_files_of_other_tools_are_collected_once_they_are_undone(history):

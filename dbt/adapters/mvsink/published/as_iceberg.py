@@ -229,7 +229,7 @@ class LiveIceberg:
         comments |= {name: text for name, text in described.docs.columns.items() if text}
         wanted = columns_of.iceberg_schema(described.columns, comments, ids)
         properties = {
-            **described.docs.properties,
+            **_others(described.docs.properties),
             **({COMMENT: described.docs.comment} if described.docs.comment else {}),
             **PROPERTIES,
             columns_of.MAPPING: columns_of.mapping_of(ids),
@@ -322,6 +322,13 @@ class LiveIceberg:
 
 def _comments(schema: Schema) -> dict[str, str]:
     return {field.name: field.doc for field in schema.fields if field.doc}
+
+
+def _others(properties: Mapping[str, str]) -> dict[str, str]:
+    """Without the marker by which Spark's relations show their shard: its URI may have secrets,
+    and this table may be in a catalog that others read.
+    """
+    return {name: value for name, value in properties.items() if not name.startswith("mvsink.")}
 
 
 def _is_ours(snapshot: Snapshot) -> bool:

@@ -24,6 +24,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyroaring import BitMap64
 
+from dbt.adapters.mvsink.masking import without_credentials
 from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard.files import local_path
 from dbt.adapters.mvsink.shard.stored import Unreadable
@@ -45,7 +46,7 @@ class TableIO(FileIO):
         super().__init__()
         self.store = store
         local = local_path(store.uri)
-        self.root = store.uri if local is None else f"file://{local}"
+        self.root = without_credentials(store.uri) if local is None else f"file://{local}"
 
     def location(self, path: str) -> str:
         """The location by which metadata names a file."""

@@ -101,6 +101,8 @@ class InTheTable:
             metadata = TableMetadataUtil.parse_raw(text or "")
         except (ValueError, ice.ValidationError) as error:
             raise Unreadable(f"{_path(version)} of {self._store.uri} cannot be read: {error}") from error
+        if _place(metadata.location) != _place(self._files.root):
+            raise Unreadable(f"the shard was moved from {metadata.location}, which its metadata names")
         return Recorded(_of_version_2(metadata), self._files.location(_path(version)), version)
 
     def _exists(self, version: int) -> bool:
