@@ -33,7 +33,6 @@ from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard import ShardClient, StorageError, shown_files
 from dbt.adapters.mvsink.shard.maintenance import REMOVED_GRACE_MS, collect_garbage
 from tests.long.iceberg_tables import ENTRY, IcebergHistory
-from tests.long.published_tables import SCHEMA
 from tests.support.iceberg_readers import by_pyiceberg
 
 DAY = 24 * 3_600_000
@@ -248,7 +247,7 @@ def test_the_table_of_a_shard_that_was_moved_is_made_again(history, tmp_path):
     added(history, row(1), row(2))
     place = str(tmp_path / "other")
     Path(history.root).rename(place)
-    handle = ShardClient().open_writer(place, SCHEMA)
+    handle = ShardClient().open_writer(place, history.handle.schema)
     table = table_of(handle, TableFormat(ICEBERG))
     assert publish(handle, history.order, table=table).changed
     assert by_pyiceberg(f"{place}/table").total() == 2
