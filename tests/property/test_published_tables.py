@@ -19,6 +19,16 @@ def test_every_reader_sees_the_shard(seed, tmp_path):
     assert not [each for each in History(str(tmp_path / "s"), Random(seed)).run() if each.startswith("wrong")]
 
 
+def test_a_column_that_the_query_no_longer_has_stays_in_the_table(tmp_path):
+    """`on_schema_change: append_new_columns` keeps it in the shard, and the view shows it."""
+    history = History(str(tmp_path / "s"), Random(1))
+    history.append()
+    history.order = [name for name in history.schema.names if name != "name"]
+    history.publish()
+    history.order = history.schema.names
+    assert not history.difference()
+
+
 def newest_first(monkeypatch):
     """Records are ranked backwards: with one more hidden than shown, another one stays."""
     ranks = shown_rows._ranks

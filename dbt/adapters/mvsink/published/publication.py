@@ -99,7 +99,8 @@ def publish(
 ) -> Publication:
     """Make the table show the newest version of the shard. By default it is the Delta table.
 
-    ``order`` names the table's columns in their order; if it is empty, they are in the shard's.
+    ``order`` names the table's columns in their order; if it does not name all of the shard's, they
+    are in the shard's, as in the view.
     ``docs`` are its comments and properties. ``hashes`` computes the hashes of directories in which
     some rows have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
     `StorageError`.
@@ -114,7 +115,8 @@ def publish(
         state = handle.state()
         if not state.readable:
             return Publication(live.version)
-        schema = pa.schema([state.schema.field(name) for name in order or state.schema.names])
+        names = order if sorted(order) == sorted(state.schema.names) else state.schema.names
+        schema = pa.schema([state.schema.field(name) for name in names])
         described = Description(schema, marked, state.shard_id)
         shown = live.shows(state.generation, files_number(state.files))
         if shown and live.is_described(described) and _is_whole(table, live):
