@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
+from unittest.mock import patch
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
@@ -22,7 +24,7 @@ from pyiceberg.types import IntegerType
 
 from dbt.adapters.mvsink.published.formats import ICEBERG, TableFormat, table_of
 from tests.long.kept import arguments
-from tests.long.published_tables import DEFECTS, History
+from tests.long.published_tables import DEFECTS, History, Killed
 from tests.support.iceberg_readers import ICEBERG_READERS, by_pyiceberg
 
 ENTRY = "schema.model"
@@ -54,6 +56,7 @@ class IcebergHistory(History):
             self.readers = {"pyiceberg": partial(by_pyiceberg, options=store)}
         else:
             self.kinds |= {self.foreign_columns: 1, self.lost_metadata: 1}
+        self.kinds |= {self.killed_between_writes: 1}
 
     def foreign_delete(self) -> bool:
         """A copy-on-write deletion, with a file and a manifest of the other tool's."""
@@ -79,6 +82,29 @@ class IcebergHistory(History):
 
     def _others(self) -> dict[Callable[[], object], float]:
         return {self.foreign_delete: 1, self.foreign_optimize: 1, self.lost_vectors: 1}
+
+    def killed_between_writes(self) -> bool:
+        """A publication ends before one of the files that it writes, or has written all."""
+        self.append()
+        left = self.chance.randrange(6)
+        store, killed = self.format.store, False
+
+        def counting(write: Callable[..., None]) -> Callable[..., None]:
+            def counted(*arguments: Any) -> None:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise Killed
+                write(*arguments)
+
+            return counted
+
+        with patch.multiple(store, put=counting(store.put), write_text=counting(store.write_text)):
+            try:
+                self.publish()
+            except Killed:
+                killed = True
+        return killed
 
     def lost_vectors(self) -> bool:
         if self.failed:
