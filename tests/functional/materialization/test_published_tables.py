@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import urlparse
 
-from dbt.tests.util import run_dbt_and_capture
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.shard import delta_encoding
@@ -80,6 +80,23 @@ class TestTables(Published):
         out = self.run(project)
         assert "1 commit(s) of other tools to the table undone" in out
         self.check(project, (1, "a"), (2, "b"), (3, "c"))
+
+    def test_what_a_vacuum_took_is_named_with_the_remedy(self, project):
+        self.run(project, "--full-refresh")
+        self.set_source(project, values("(1, 'a')", "(2, 'b')"))
+        self.run(project)  # a batch of one row taken back, which the table does not name
+        table = DeltaTable(str(self.table(project)))
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+        lost = {file.path for file in self.state(project).files} - {
+            f"table/{path.relative_to(self.table(project))}"
+            for path in self.table(project).rglob("*.parquet")
+        }
+        assert len(lost) == 1
+        out = str(run_dbt(["run"], expect_pass=False).results[-1].message)
+        assert "has lost data" in out and lost.pop() in out
+        assert "--full-refresh computes a view again from its query" in out
+        self.run(project, "--full-refresh")
+        self.check(project, (1, "a"), (2, "b"))
 
 
 class TestEarlierReleases(Published):
