@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.published import table_log as log
 from dbt.adapters.mvsink.published import vectors
+from dbt.adapters.mvsink.published.delta_bounds import statistics
 from dbt.adapters.mvsink.published.protocol import Description, Difference, LiveFile
 from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableLog
 from dbt.adapters.mvsink.shard import StorageError
@@ -75,7 +76,11 @@ class LiveDelta:
         return self._live.shows(generation, files)
 
     def is_described(self, described: Description) -> bool:
-        return log.same_description(self._metadata(described), self._live.metadata)
+        """Another tool may also have turned on a feature of the protocol, which the commits here
+        would not respect. It is turned off again.
+        """
+        same = log.same_description(self._metadata(described), self._live.metadata)
+        return same and log.same_protocol(log.features(described.columns), self._live.protocol)
 
     def _metadata(self, described: Description) -> Mapping[str, Any]:
         return log.described(described.columns, described.docs, str(described.shard_id), self._live.metadata)
@@ -96,6 +101,7 @@ class LiveDelta:
         described = difference.described
         again = not self.is_described(described)
         metadata = {**self._metadata(described), "createdTime": wall_clock.now_ms()}
+        bounds = self._bounds(difference)
         first: list[Mapping[str, Any]] = [
             {"protocol": log.features(described.columns)},
             {"metaData": metadata},
@@ -109,10 +115,25 @@ class LiveDelta:
             log.transaction(log.OWN, self.version + 1),
             *(log.removed(self._live.adds[path]) for path in difference.gone),
             *(
-                log.added(path, shown.file.size, shown.file.rows or 0, descriptors.get(path))
+                log.added(path, shown.file.size, shown.file.rows or 0, descriptors.get(path), bounds[path])
                 for path, shown in difference.shown.items()
             ),
         ]
+
+    def _bounds(self, difference: Difference) -> Mapping[str, Mapping[str, Any]]:
+        """The bounds of the files to show, by path. Those of a file whose columns and rows stay are
+        in the log.
+        """
+        same = log.same_description(self._metadata(difference.described), self._live.metadata)
+        known = {
+            path: _known_bounds(self._live.adds[path])
+            for path in difference.shown
+            if same and path in self._live.adds
+        }
+        new = [path for path in difference.shown if path not in known]
+        columns = difference.described.columns
+        footers = zip(new, self._store.footers(new), strict=True)
+        return {**known, **{path: statistics(footer, columns) for path, footer in footers}}
 
 
 def _file(store: TableLog, add: Mapping[str, Any]) -> LiveFile:
@@ -129,6 +150,15 @@ def _rows(add: Mapping[str, Any]) -> int:
         return an_integer(member(parsed(add["stats"]), "numRecords"))
     except (KeyError, Unreadable):
         return 0
+
+
+def _known_bounds(add: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The bounds in a live file's `add` action; none if another tool wrote none."""
+    try:
+        kept = parsed(add["stats"])
+        return {name: member(kept, name) for name in ("minValues", "maxValues", "nullCount")}
+    except (KeyError, Unreadable):
+        return {}
 
 
 def _vector(store: TableLog, descriptor: Mapping[str, Any]) -> BitMap64:

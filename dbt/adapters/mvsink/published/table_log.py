@@ -64,13 +64,15 @@ Action = Mapping[str, Any]
 @dataclass(frozen=True)
 class PublishedVersion:
     """One version of a table as its log has it: the `add` actions of live files by path, the
-    `metaData` action, and the version that each application transaction recorded, by its name.
+    `metaData` and `protocol` actions, and the version that each application transaction recorded,
+    by its name.
     """
 
     version: int
     adds: Mapping[str, Action] = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
+    protocol: Action = field(default_factory=dict)
 
     @property
     def foreign(self) -> int:
@@ -118,7 +120,7 @@ class TableLog(TableStore, LogStore):
 
     def _checkpoint(self, version: int) -> list[Action]:
         path = f"{LOG}/{version:020d}.checkpoint.parquet"
-        names = ["txn", "add", "metaData"]
+        names = ["txn", "add", "metaData", "protocol"]
         try:
             return [
                 {name: _plain(value) for name, value in row.items() if value is not None}
@@ -152,6 +154,7 @@ class _Replay:
     def __init__(self) -> None:
         self.adds: dict[str, Action] = {}
         self.metadata: Action = {}
+        self.protocol: Action = {}
         self.transactions: dict[str, int] = {}
 
     def take(self, replayed: Iterable[Action]) -> None:
@@ -163,6 +166,7 @@ class _Replay:
             if transaction := action.get("txn"):
                 self.transactions[transaction["appId"]] = transaction["version"]
             self.metadata = action.get("metaData") or self.metadata
+            self.protocol = action.get("protocol") or self.protocol
 
     def _remove(self, remove: Action) -> None:
         """When a file's vector changes, one commit removes the file with the old vector and adds it
@@ -174,7 +178,7 @@ class _Replay:
             del self.adds[path]
 
     def table(self, version: int) -> PublishedVersion:
-        return PublishedVersion(version, self.adds, self.metadata, self.transactions)
+        return PublishedVersion(version, self.adds, self.metadata, self.transactions, self.protocol)
 
 
 def _vector(action: Action) -> str:
@@ -192,9 +196,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def added(path: str, size: int, rows: int, vector: Action | None) -> Action:
-    """The action that adds a file with its deletion vector, if it has one."""
-    statistics = {"numRecords": rows, "tightBounds": vector is None}
+def added(path: str, size: int, rows: int, vector: Action | None, bounds: Action) -> Action:
+    """The action that adds a file with its deletion vector, if it has one. ``bounds`` are those of
+    `delta_bounds`.
+    """
+    statistics = {"numRecords": rows, **bounds, "tightBounds": vector is None}
     add = {
         "path": quote(path),
         "partitionValues": {},
@@ -278,6 +284,17 @@ def features(columns: pa.Schema) -> Action:
             for name, value in PROTOCOL.items()
         }
     return PROTOCOL
+
+
+def same_protocol(one: Action, other: Action) -> bool:
+    """Whether two `protocol` actions ask the same of readers and writers."""
+    return {name: _features(one.get(name)) for name in PROTOCOL} == {
+        name: _features(other.get(name)) for name in PROTOCOL
+    }
+
+
+def _features(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value
 
 
 def _zoneless(kind: pa.DataType) -> bool:
