@@ -8,7 +8,7 @@ import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 from dbt_common.exceptions import DbtRuntimeError
 
-from tests.functional.materialization.base import MV, SOURCE, Base
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 
 class TestRuns(Base):
@@ -146,6 +146,7 @@ class TestRuns(Base):
         assert "new generation: dropped before" in out and len(self.rows(project)) == 3
 
     def test_a_view_dropped_by_hand_is_published_again(self, project):
+        self.set_model(project, configured(file_format="view"))
         run_dbt(["run", "--full-refresh"])
         project.run_sql(f"drop view {project.test_schema}.mv")
         _, out = run_dbt_and_capture(["run"])
@@ -217,6 +218,7 @@ class TestDocsAndHooks(Base):
         assert self.rows(project, "log") == [("3 rows",), ("3 rows",), ("pre",)]
 
     def test_comments_are_written_and_what_people_add_survives(self, project):
+        self.set_model(project, self.START["mv.sql"].replace("_mv'", "_mv', file_format='view'"))
         run_dbt(["run", "--full-refresh"])
         project.run_sql(f"alter view {project.test_schema}.mv set tblproperties ('team' = 'blue')")
         self.set_source(project, "select * from values (5, 'e') as t(id, name)")

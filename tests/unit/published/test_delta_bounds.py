@@ -68,7 +68,7 @@ def test_readers_find_every_row_by_them(tmp_path):
         many = int(number != 3 and number != 41)
         name = "new" if number == 40 else f"name {number}"
         for where in (f"id = {number}", f"name = '{name}'"):
-            [[found]] = pa.table(table.execute(f"select count(*) n from t where {where}").read_all())
-            assert found.as_py() == many, where
+            [[result]] = pa.table(table.execute(f"select count(*) n from t where {where}").read_all())
+            assert result.as_py() == many, where
         by_polars = pl.scan_delta(history.table).filter(pl.col("id") == number).collect()
         assert len(by_polars) == many
