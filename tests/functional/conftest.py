@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dbt_common.events.event_manager_client import get_event_manager
 
 from tests.support import incremental_modes, table_modes
 from tests.support.small_data import INTERPRETED, interpreted
@@ -50,6 +51,16 @@ def tables(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     if chosen != "auto":
         print(f"\ntables: {dict(table_modes.compared)}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warnings_are_no_errors() -> Iterator[None]:
+    """A module may end with `--warn-error`, which dbt keeps until its next command: not all tests
+    give it one.
+    """
+    yield
+    manager: Any = get_event_manager()
+    manager.warn_error, manager.warn_error_options.error = False, []
 
 
 @pytest.fixture

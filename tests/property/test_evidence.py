@@ -170,6 +170,7 @@ class World:
         context = SimpleNamespace(
             engine=self.catalog,
             query=f"select '{self.variant}' x",
+            compiled=f"select '{self.variant}' x",
             options=ModelOptions.parse("m", {"verify": "never", "on_error": self.on_error}),
             node={"config": {}},
             invocation=SimpleNamespace(

@@ -19,7 +19,6 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.physical import DIFF, LARGEST_TIME
 from dbt.adapters.mvsink.shard import Antichain, ReadHandle
 from dbt.adapters.mvsink.shard.updates import advance, consolidate
-from tests.support.table_readers import READERS, rows_of
 
 MODES = ("auto", "delta", "mixed")
 compared: Counter[str] = Counter()  # publications of this process, by what became of the comparison
@@ -56,6 +55,9 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
 
 def _compare(opened: Opened, entry: CatalogEntry) -> str:
     """Raises `TableDiffers`."""
+    # here, because every suite imports this module, also where the engines are not installed
+    from tests.support.table_readers import READERS, rows_of
+
     with opened.context.client.open_reader(opened.handle.uri) as reader:
         state = reader.state()
         if not state.readable:

@@ -178,6 +178,14 @@ class AdapterEngine(Engine):
         with self._errors(one):
             return same_plan(handle.compare_plans, one, other, stand_ins)
 
+    def explained(self, query: str) -> str | None:
+        """See `Engine`: only the embedded session has it."""
+        handle = self._handle
+        if not hasattr(handle, "explained_plan"):
+            return None
+        with self._errors(query):
+            return str(handle.explained_plan(query))
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         """See `Engine`."""
         columns = [(str(row[0]), str(row[1])) for row in self.query(f"describe query\n{query}", "describe")]

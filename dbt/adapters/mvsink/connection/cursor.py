@@ -141,6 +141,11 @@ class SessionConnection(FrameConnection):
         with self._statement(jobs=False):
             return compared(self.session, one, other, stand_ins)
 
+    def explained_plan(self, query: str) -> str:
+        """See `explained`."""
+        with self._statement(jobs=False):
+            return explained(self.session, query)
+
     def forget_files(self, table: str) -> bool:
         """Spark lists the files of ``table`` (`schema.name`, quoted) of its own catalog again when
         it is read. False, and nothing has happened, if rows of tables are cached: then that takes a
@@ -268,6 +273,16 @@ def _columns(path: str) -> StructType | None:
 
 
 _SHOWN, _EVERY = "spark.sql.debug.maxToStringFields", "1000000"  # else a text leaves columns out
+
+
+def explained(session: Any, query: str) -> str:
+    """The output of EXPLAIN EXTENDED with all columns. ``session`` is PySpark's, in this process: a
+    setting of its own would be part of each view that is created meanwhile, and afterwards. Raises
+    Spark's errors.
+    """
+    clone = session._jsparkSession.cloneSession()
+    clone.conf().set(_SHOWN, _EVERY)
+    return str(clone.sql(f"explain extended\n{query}").collectAsList().get(0).getString(0))
 
 
 def compared(session: Any, one: str, other: str, stand_ins: Mapping[str, str]) -> tuple[bool, str, str]:

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.physical import TIME
 
 SHOWN = "spark.sql.debug.maxToStringFields"  # else the text of a plan leaves columns out
 EVERY = "1000000"
+_CUT = re.compile(r"\.\.\. \d+ more fields")  # stands for the columns that a plan leaves out
 _STAND_IN = re.compile(r"\b_mv_w(\d+)\b")
 
 _ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)(?:\n== Optimized Logical Plan ==|\Z)", re.DOTALL)
@@ -116,8 +117,7 @@ def same_text(
         for name, columns in views.items():
             nothing = (f"cast(null as {kind}) as {sql.identifier(column)}" for column, kind in columns)
             engine.execute(f"create temporary view {name} as select {', '.join(nothing)}", "witness")
-        with engine.settings({SHOWN: EVERY}):
-            plans = [analyzed_section(_explained(engine, named(text))) for text in (one, other)]
+        plans = [analyzed_section(_explained(engine, named(text))) for text in (one, other)]
     finally:
         for name in views:
             engine.execute(f"drop view if exists {name}", "witness")
@@ -152,11 +152,10 @@ def carries(engine: Engine, plain: str, carried: str, columns: Sequence[tuple[st
         if names[-1:] != [TIME]:
             return False
         places = [f"_mv_{place}" for place in range(len(names))]
-        with engine.settings({SHOWN: EVERY}):
-            one, other = (
-                _explained(engine, _renamed(query, every, places[:-1]))
-                for query, every in ((plain, places[:-1]), (carried, places))
-            )
+        one, other = (
+            _explained(engine, _renamed(query, every, places[:-1]))
+            for query, every in ((plain, places[:-1]), (carried, places))
+        )
     finally:
         engine.execute(f"drop view if exists {name}", "witness")
     return _optimized(one) == _optimized(other) and row_by_row(analyzed_section(other) or "", name)
@@ -172,8 +171,7 @@ def optimized_plan(engine: Engine, query: str) -> str:
     plans are equal texts. It has no views, and no column that is only another one's new name.
     Raises `EngineError`.
     """
-    with engine.settings({SHOWN: EVERY}):
-        explained = _explained(engine, query)
+    explained = _explained(engine, query)
     columns, _, _ = (analyzed_section(explained) or "").partition("\n")
     return f"{columns}\n{comparable(_without_renames(_optimized_section(explained)))}"
 
@@ -208,7 +206,15 @@ def _optimized_section(explained: str) -> str:
 
 
 def _explained(engine: Engine, query: str) -> str:
-    return "\n".join(str(row[0]) for row in engine.query(f"explain extended\n{query}", "witness"))
+    """The output of EXPLAIN EXTENDED with all columns. Raises `EngineError`."""
+    explained = engine.explained(query)
+    if explained is None:
+        with engine.settings({SHOWN: EVERY}):
+            rows = engine.query(f"explain extended\n{query}", "witness")
+        explained = "\n".join(str(row[0]) for row in rows)
+    if _CUT.search(explained):  # another thread of this session may have pinned other settings
+        raise EngineError("Spark shows only some of the columns of its plan")
+    return explained
 
 
 def _nothing(columns: Sequence[tuple[str, str]]) -> str:

@@ -83,6 +83,12 @@ class Engine(Protocol):
         """
         return 0
 
+    def explained(self, query: str) -> str | None:
+        """The output of EXPLAIN EXTENDED with all columns, while the session's settings stay as
+        they are; None if that takes a setting. Raises `EngineError`.
+        """
+        return None
+
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns, as
         `columns` gives them, by one analysis; None if that would take a statement for each.
