@@ -64,7 +64,8 @@ def _compare(opened: Opened, entry: CatalogEntry) -> str:
             return "no contents"
         if any("the table shows an earlier version" in each for each in entry.warnings):
             return "an earlier version"
-        names = [column.name for column in opened.columns]
+        own, kept = [column.name for column in opened.columns], state.schema.names
+        names = own if sorted(own) == sorted(kept) else kept
         wanted = rows_of(shard_rows(reader).select(names))
         for name, read in READERS.items():
             rows = read(f"{reader.uri}/table")

@@ -25,7 +25,7 @@ class TestColumns(test_unchanged.TestColumns):
 
 
 class TestDocs(test_runs.TestDocsAndHooks):
-    pass
+    START = test_runs.TestDocsAndHooks.START
 
 
 class TestViewsOfShards(test_dbt.TestViewsOfShards):

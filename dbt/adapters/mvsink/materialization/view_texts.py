@@ -162,7 +162,7 @@ def _may_read_shards(context: RunContext, sources: Sources, view: str) -> bool:
         reads = reads_of(context.engine, f"select * from {view}")
     except EngineError:
         return True
-    names = set(_views_below(reads))
+    names = {*_views_below(reads), *reads.every_table}  # a published model may be a table
     return bool(reads.unknown) or any(sources.published(name) is not None for name in names)
 
 
