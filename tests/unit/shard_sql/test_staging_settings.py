@@ -70,6 +70,19 @@ def test_they_hold_until_the_last_of_several_has_staged():
     assert session["times"] == "MILLIS"
 
 
+def test_users_of_other_settings_do_not_keep_them_from_being_set():
+    """One thread explains a plan while another stages files."""
+    session = Session(times="MILLIS", calendar="LEGACY", shown="25")
+    explaining = pinned(
+        id(session), {"shown": "1000"}, *by_statements(session.execute, session.listed, session.default)
+    )
+    with explaining:
+        with session.pinned():
+            assert session == {"times": "MICROS", "calendar": "CORRECTED", "shown": "1000"}
+        assert session == {"times": "MILLIS", "calendar": "LEGACY", "shown": "1000"}
+    assert session == {"times": "MILLIS", "calendar": "LEGACY", "shown": "25"}
+
+
 def test_a_session_that_does_not_let_itself_be_set_is_refused_by_name():
     session = Session(times="MILLIS", calendar="LEGACY")
     session.fixed = ("calendar",)

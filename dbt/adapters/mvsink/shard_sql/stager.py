@@ -18,7 +18,8 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -134,9 +135,9 @@ Set = Callable[[str, str], None]
 
 @dataclass
 class _Pin:
-    """The settings pinned in one session: by how many users at once, and the values before."""
+    """The settings pinned in one session: how many users each has, and its value before."""
 
-    users: int = 0
+    users: Counter[str] = field(default_factory=Counter)
     before: dict[str, str] = field(default_factory=dict)
 
 
@@ -146,24 +147,24 @@ _lock = threading.RLock()
 
 @contextmanager
 def pinned(session: object, settings: Mapping[str, str], get: Get, set_: Set) -> Iterator[None]:
-    """Keep ``settings`` in ``session`` (any key that identifies it) until the last thread leaves.
+    """Keep ``settings`` in ``session`` (any key that identifies it), each until the last thread
+    that wants it leaves.
 
     ``get`` returns None for a setting that cannot be read: it stays as it is. Raises
     `SettingRefused` if one cannot be set.
     """
     with _lock:
         pin = _pins.setdefault(session, _Pin())
-        if pin.users == 0:
-            _pin(pin, settings, get, set_)
-        pin.users += 1
+        _pin(pin, {name: value for name, value in settings.items() if not pin.users[name]}, get, set_)
+        pin.users.update(settings.keys())
     try:
         yield
     finally:
         with _lock:
-            pin.users -= 1
-            if pin.users == 0:
+            pin.users.subtract(settings.keys())
+            _restore(pin, [name for name in settings if not pin.users[name]], set_)
+            if not any(pin.users.values()):
                 _pins.pop(session, None)
-                _restore(pin, set_)
 
 
 def _pin(pin: _Pin, settings: Mapping[str, str], get: Get, set_: Set) -> None:
@@ -176,19 +177,20 @@ def _pin(pin: _Pin, settings: Mapping[str, str], get: Get, set_: Set) -> None:
         try:
             set_(name, wanted)
         except Exception as error:
-            _restore(pin, set_)
+            _restore(pin, list(settings), set_)
             raise SettingRefused(name, value, wanted, str(error)) from error
         pin.before[name] = value
 
 
-def _restore(pin: _Pin, set_: Set) -> None:
+def _restore(pin: _Pin, names: Iterable[str], set_: Set) -> None:
     """Errors are only logged: a session that has ended has no settings."""
-    for name, value in pin.before.items():
+    for name in names:
+        value = pin.before.pop(name, None)
         try:
-            set_(name, value)
+            if value is not None:
+                set_(name, value)
         except Exception as error:
             log.debug("%s keeps its value for staging: %s", name, error)
-    pin.before.clear()
 
 
 class Conf(Protocol):
