@@ -58,9 +58,10 @@ def warnings_are_no_errors() -> Iterator[None]:
     """A module may end with `--warn-error`, which dbt keeps until its next command: not all tests
     give it one.
     """
-    yield
     manager: Any = get_event_manager()
-    manager.warn_error, manager.warn_error_options.error = False, []
+    before = manager._warn_error, manager._warn_error_options
+    yield
+    manager._warn_error, manager._warn_error_options = before
 
 
 @pytest.fixture
