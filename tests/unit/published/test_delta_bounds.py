@@ -54,6 +54,16 @@ def test_bounds(tmp_path, kind, values, bounds, group):
     assert "_mv_diff" not in json.dumps(kept)
 
 
+def test_a_field_of_a_struct_is_not_a_column_of_that_path(tmp_path):
+    """A required struct `a` with a field `b`, and a column `a.b`: Spark writes both."""
+    inner = pa.field("b", pa.int64(), nullable=False)
+    schema = pa.schema([("a.b", pa.int64()), pa.field("a", pa.struct([inner]), nullable=False)])
+    table = pa.table([[1, 2], [{"b": 10}, {"b": 20}]], schema=schema)
+    pq.write_table(table, tmp_path / "f.parquet")
+    kept = statistics(pq.read_metadata(tmp_path / "f.parquet"), schema)
+    assert (kept["minValues"], kept["maxValues"], kept["nullCount"]) == ({"a.b": 1}, {"a.b": 2}, {"a.b": 0})
+
+
 def test_readers_find_every_row_by_them(tmp_path):
     history = History(str(tmp_path / "s"), Random(1))
     for first in range(0, 40, 10):

@@ -19,6 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dbt.adapters.mvsink.published.footers import columns_in
+
 LONGEST = 32  # characters of a text, as Delta truncates bounds
 COLUMNS = 32  # of the first so many columns, as Delta does
 WHOLE = ("INT32", "INT64")  # physical types
@@ -33,25 +35,21 @@ def statistics(footer: pq.FileMetaData, columns: pa.Schema) -> Mapping[str, Mapp
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     wanted = {field.name: field.type for field in list(columns)[:COLUMNS]}
-    for number in range(footer.num_columns):
-        column = footer.schema.column(number)
-        kind = wanted.get(column.path)
-        if kind is None or column.max_repetition_level or column.max_definition_level > 1:
+    for each in columns_in(footer):
+        column, name = each.schema, each.schema.name
+        kind = wanted.get(name)
+        if kind is None:
             continue
-        chunks = [footer.row_group(group).column(number) for group in range(footer.num_row_groups)]
-        known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
-        if len(known) < len(chunks) or not all(each.has_null_count for each in known):
-            continue
-        nulls[column.path] = sum(each.null_count for each in known)
-        filled = [each for each in known if each.num_values]
+        nulls[name] = each.nulls
+        filled = [known for known in each.statistics if known.num_values]
         text = _text_of(kind, column)
-        if text is None or not filled or not all(each.has_min_max for each in filled):
+        if text is None or not filled or not all(known.has_min_max for known in filled):
             continue
         raw = pa.types.is_string(kind)
-        ends = [(each.min, each.max) if raw else (each.min_raw, each.max_raw) for each in filled]
+        ends = [(known.min, known.max) if raw else (known.min_raw, known.max_raw) for known in filled]
         low, high = text(min(end[0] for end in ends)), text(max(end[1] for end in ends))
         if low is not None and high is not None:
-            least[column.path], most[column.path] = low, high
+            least[name], most[name] = low, high
     return {"minValues": least, "maxValues": most, "nullCount": nulls}
 
 

@@ -16,6 +16,8 @@ from pyiceberg import types as ice
 from pyiceberg.conversions import to_bytes
 from pyiceberg.schema import Schema
 
+from dbt.adapters.mvsink.published.footers import columns_in
+
 LONGEST = 16  # characters of a text, as engines truncate bounds
 NUMBERS: dict[type[ice.IcebergType], str] = {
     ice.IntegerType: "<i",
@@ -35,19 +37,15 @@ def figures(footer: pq.FileMetaData, schema: Schema) -> Mapping[str, Mapping[int
     lower: dict[int, bytes | None] = {}
     upper: dict[int, bytes | None] = {}
     fields = {field.name: field for field in schema.fields}
-    for number in range(footer.num_columns):
-        column = footer.schema.column(number)
-        field = fields.get(column.path)
-        if field is None or column.max_repetition_level or column.max_definition_level > 1:
-            continue
-        chunks = [footer.row_group(group).column(number) for group in range(footer.num_row_groups)]
-        known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
-        if len(known) < len(chunks) or not all(each.has_null_count for each in known):
+    for each in columns_in(footer):
+        column, known = each
+        field = fields.get(column.name)
+        if field is None:
             continue
         values[field.field_id] = footer.num_rows
-        nulls[field.field_id] = sum(each.null_count for each in known)
-        ends = [end for end in (_ends(each, field.field_type, column) for each in known) if end is not None]
-        if ends and len(ends) == sum(each.num_values > 0 for each in known):
+        nulls[field.field_id] = each.nulls
+        ends = [end for end in (_ends(one, field.field_type, column) for one in known) if end is not None]
+        if ends and len(ends) == sum(one.num_values > 0 for one in known):
             lower[field.field_id] = _stored(min(end[0] for end in ends), field.field_type)
             upper[field.field_id] = _stored(max(end[1] for end in ends), field.field_type)
     bounds = {name: _short(each) for name, each in (("lower_bounds", lower), ("upper_bounds", upper))}
