@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.inputs.query_inputs import Inspector
 from dbt.adapters.mvsink.inputs.reads import Reads
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.shard import ShardClient
-from dbt.adapters.mvsink.shard_sql.published_view import Marker
+from dbt.adapters.mvsink.shard_sql.published_view import Marker, fingerprint
 from tests.support.engines import NoEngine
 from tests.support.shards import SCHEMA, at, updates
 
@@ -111,7 +111,7 @@ def test_a_view_that_lags_behind_its_shard_has_no_position(tmp_path, appended):
     with ShardClient().open_or_create(uri, SCHEMA, "test") as handle:
         handle.compare_and_append(updates(("a", 1, 1)), at(0), at(2))
         shown = handle.state()
-        marker = Marker(uri, str(shown.shard_id), shown.version, "")
+        marker = Marker(uri, str(shown.shard_id), shown.version, fingerprint(shown))
         if appended:
             handle.compare_and_append(updates(("b", 2, 1)), at(2), at(3))
         else:

@@ -14,10 +14,11 @@ import pytest
 
 from dbt.adapters.mvsink.exceptions import ConfigurationChanged
 from dbt.adapters.mvsink.materialization.definition import Definition
-from dbt.adapters.mvsink.materialization.publish import Docs, WantedView, fingerprint
+from dbt.adapters.mvsink.materialization.publish import Docs, WantedView
 from dbt.adapters.mvsink.refresh_schedule import RefreshEvery, RefreshSchedule, RefreshSpec
 from dbt.adapters.mvsink.shard import Antichain, ShardState
 from dbt.adapters.mvsink.shard_sql.properties import DEFINITION, stored_schedule
+from dbt.adapters.mvsink.shard_sql.published_view import fingerprint
 from dbt.adapters.mvsink.sink import RunPlan
 from dbt.adapters.mvsink.user_sql.marks import query_at
 

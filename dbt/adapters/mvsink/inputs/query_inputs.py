@@ -32,8 +32,8 @@ from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.inputs.registry import FORMATS, VERSIONED
 from dbt.adapters.mvsink.inputs.shard_changes import sides_of_shard, unchanged_shard
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.shard import ReadHandle, ShardClient, ShardError, ShardState, files_number
-from dbt.adapters.mvsink.shard_sql.published_view import Marker, read_marker
+from dbt.adapters.mvsink.shard import ShardClient, ShardError
+from dbt.adapters.mvsink.shard_sql.published_view import fingerprint, read_marker
 from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -221,9 +221,9 @@ class Inspector:
             if marker is not None:
                 with ShardClient(self.options.storage_options).open_reader(marker.uri) as reader:
                     state = reader.state()
-                    if _lags(reader, marker, state):  # a run was killed before it published the view
-                        problem = f"{name} shows an earlier version of its shard"
-                        return Position(name, "view", problem=problem), True
+                if marker.files != fingerprint(state):  # a run was killed before it published the view
+                    problem = f"{name} shows an earlier version of its shard"
+                    return Position(name, "view", problem=problem), True
                 upper = state.upper.as_option()
                 read_at = state.upper.stored() if upper is None else upper - 1
                 columns = [json.dumps(column, sort_keys=True) for column in facts.get("columns", ())]
@@ -259,14 +259,6 @@ class Inspector:
         except (DataflowError, ShardError, OSError) as error:
             return Position(name, "table", problem=f"{name}: {error}")
         return Position(name, "table", problem=f"{name} is a table of {provider or 'unknown format'}")
-
-
-def _lags(reader: ReadHandle, marker: Marker, state: ShardState) -> bool:
-    """Whether a view may show other files than those of ``state``, the shard's newest version."""
-    if marker.version == state.version:
-        return False
-    shown = reader.state_at(marker.version)
-    return shown is None or files_number(shown.files) != files_number(state.files)
 
 
 def described(engine: Engine, name: str) -> Mapping[str, Any]:

@@ -22,11 +22,10 @@ from dbt.adapters.mvsink.engine import DataflowError, EngineError
 from dbt.adapters.mvsink.inputs.position import shard_position
 from dbt.adapters.mvsink.inputs.reference import Reference, References, newest_version
 from dbt.adapters.mvsink.materialization.context import RunContext
-from dbt.adapters.mvsink.materialization.publish import fingerprint
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.published import published_version
 from dbt.adapters.mvsink.shard import ReadHandle, ShardError, ShardState, files_number
-from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, fingerprint, read_published
 from dbt.adapters.mvsink.sink import Independent, Proving, ReadsLater
 from dbt.adapters.mvsink.user_sql.marks import query_at
 

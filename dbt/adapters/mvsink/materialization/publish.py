@@ -27,9 +27,9 @@ from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed
-from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST, live_errors
+from dbt.adapters.mvsink.shard_sql.layout import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
-from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView
+from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView, fingerprint
 
 log = logging.getLogger("mvsink.sink.append")
 
@@ -226,19 +226,6 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
         and all(view.column_comments.get(name) == text for name, text in wanted.items())
         and all(view.properties.get(name) == value for name, value in docs.properties.items())
     )
-
-
-def fingerprint(state: ShardState) -> str:
-    """A hash of what the view shows: files, columns, whether the shard has contents, and if not,
-    when it will.
-    """
-    what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
-    # so that views of an older release are published again
-    what.append("guarded in every scan, which fails on any damaged file; read once")
-    if sum(file.rows or 0 for file in state.files) > MAX_BROADCAST:
-        what.append("broadcasts bounded")
-    what += sorted(file.path for file in state.files)
-    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
 
 def _altered(engine: Engine, relation: str, statement: str) -> bool:

@@ -17,6 +17,7 @@ that lies in the shard itself is the model.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,10 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
-from dbt.adapters.mvsink.shard.state import TABLE
+from dbt.adapters.mvsink.shard.state import TABLE, ShardState
 from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, member, parsed
+from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
+from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 
 URI, SHARD_ID, VERSION, FILES = "mvsink.shard_uri", "mvsink.shard_id", "mvsink.version", "mvsink.files"
 OWN = (URI, SHARD_ID, VERSION, FILES)
@@ -189,6 +192,19 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
         versioned=VERSION in shown or FILES in shown,
         form=marker.form,
     )
+
+
+def fingerprint(state: ShardState) -> str:
+    """A hash of what the view shows: files, columns, whether the shard has contents, and if not,
+    when it will.
+    """
+    what = [str(state.generation), str(state.schema), str(state.readable) + first_refresh(state)]
+    # so that views of an older release are published again
+    what.append("guarded in every scan, which fails on any damaged file; read once")
+    if sum(file.rows or 0 for file in state.files) > MAX_BROADCAST:
+        what.append("broadcasts bounded")
+    what += sorted(file.path for file in state.files)
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
 
 
 def read_marker(text: str) -> Marker | None:
