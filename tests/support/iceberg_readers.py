@@ -7,11 +7,10 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from functools import cache
 
-import pyarrow as pa
 from pyiceberg.table import StaticTable
 
+from tests.support.duckdb_process import DuckDBProcess
 from tests.support.package_edges import ROOT
 from tests.support.table_readers import duckdb_delta, rows_of
 
@@ -49,9 +48,7 @@ def _iceberg(table, options=None):
     return StaticTable.from_metadata(str(table), properties)
 
 
-@cache
-def _duckdb() -> subprocess.Popen[bytes]:
-    """One process for all tables: it ends with this one."""
+def _start() -> subprocess.Popen[bytes]:
     paths = [str(PACKAGES), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.duckdb_iceberg"],
@@ -62,16 +59,12 @@ def _duckdb() -> subprocess.Popen[bytes]:
     )
 
 
+_duckdb = DuckDBProcess(_start)
+
+
 def by_duckdb_iceberg(table) -> Counter:
     """`iceberg_scan` of DuckDB."""
-    process, place = _duckdb(), getattr(table, "metadata_location", table)
-    process.stdin.write(f"{place}\n".encode())
-    process.stdin.flush()
-    try:
-        return rows_of(pa.ipc.open_stream(process.stdout).read_all())
-    except pa.ArrowInvalid as error:
-        _duckdb.cache_clear()
-        raise AssertionError(process.communicate()[1].decode()) from error
+    return rows_of(_duckdb.read(getattr(table, "metadata_location", table)))
 
 
 ICEBERG_READERS = {"pyiceberg": by_pyiceberg, "polars": by_polars_iceberg}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from tests.support.duckdb_process import DuckDBProcess
 from tests.support.package_edges import ROOT
 
 
@@ -37,22 +37,12 @@ def duckdb_delta():
     return module
 
 
-@cache
-def _duckdb() -> subprocess.Popen[bytes]:
-    """One process for all tables: it ends with this one."""
-    return duckdb_delta().start()
+_duckdb = DuckDBProcess(lambda: duckdb_delta().start())
 
 
 def by_duckdb(place: Path | str) -> Counter:
     """`delta_scan` of DuckDB."""
-    process = _duckdb()
-    process.stdin.write(f"{place}\n".encode())
-    process.stdin.flush()
-    try:
-        return rows_of(pa.ipc.open_stream(process.stdout).read_all())
-    except pa.ArrowInvalid as error:
-        _duckdb.cache_clear()
-        raise AssertionError(process.communicate()[1].decode()) from error
+    return rows_of(_duckdb.read(place))
 
 
 READERS = {"deltalake": by_deltalake, "polars": by_polars}

@@ -24,8 +24,8 @@ class TestColumns(test_unchanged.TestColumns):
     pass
 
 
-class TestDocs(test_runs.TestDocsAndHooks):
-    START = test_runs.TestDocsAndHooks.START
+class TestContract(test_runs.TestContract):
+    START = test_runs.TestContract.START
 
 
 class TestViewsOfShards(test_dbt.TestViewsOfShards):
