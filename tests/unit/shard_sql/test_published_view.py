@@ -181,6 +181,7 @@ def test_what_cannot_be_read_is_an_error(catalog, words):
         ("/a b/100%/m", "file:/a%20b/100%25/m/table", True),
         ("s3://bucket/s/m", "s3://bucket/s/m/table", True),
         ("s3://bucket/s/m", "s3://other/s/m/table", False),
+        ("s3://key:se/cret@bucket/s/m", "s3://key:se/cret@bucket/s/m/table", True),
         ("/shards/s/hourly", "file:/warehouse/clone_of_it", False),
         ("/shards/s/hourly", "file:/shards/s/hourly/table/copy", False),
     ],
@@ -195,6 +196,14 @@ def test_a_table_is_the_model_only_where_the_shard_is(uri, location, same):
     assert shown_shard({"location": location, "table_properties": properties}) == expected
     listed = f"[delta.minReaderVersion=3,{TABLE_MARKER}={digits},mvsink.shard_id=id-1]"
     assert shown_shard({"location": location, "table properties": listed}) == expected
+
+
+def test_no_property_of_a_table_has_credentials():
+    """Readers of the log see the properties, and can decode the marker."""
+    kept = Marker("s3://key:se/cret@bucket/s/m", "id-1", -1, "").table_properties()
+    shown = f"{kept} {bytes.fromhex(kept[TABLE_MARKER]).decode()}"
+    assert "s3://bucket/s/m" in shown
+    assert "key:" not in shown and "cret" not in shown
 
 
 def test_a_table_without_our_marker_shows_no_shard():

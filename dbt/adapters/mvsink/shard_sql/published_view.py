@@ -12,7 +12,8 @@ CREATE TABLE` still has the value.
 
 A table has no text, so its marker is in a property, as hexadecimal digits, which no pattern
 matches. Other tables may have a copy of that property (`CREATE TABLE LIKE`, a clone): only the one
-that lies in the shard itself is the model.
+that lies in the shard itself is the model. Readers of the table read its properties, too, so
+they name the shard's place without credentials. The catalog's location of the table has them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.masking import without_credentials
 from dbt.adapters.mvsink.shard.state import TABLE, ShardState
 from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, member, parsed
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
@@ -83,9 +85,10 @@ class Marker:
         return {URI: self.uri, SHARD_ID: self.shard_id}
 
     def table_properties(self) -> dict[str, str]:
-        """The same for a table, which has no text."""
-        place = json.dumps({"uri": self.uri, "shard_id": self.shard_id}, sort_keys=True)
-        return {**self.properties(), TABLE_MARKER: place.encode().hex()}
+        """The same for a table, which has no text. They have no credentials."""
+        shown = replace(self, uri=without_credentials(self.uri))
+        place = json.dumps({"uri": shown.uri, "shard_id": self.shard_id}, sort_keys=True)
+        return {**shown.properties(), TABLE_MARKER: place.encode().hex()}
 
     def within(self, query: str) -> str:
         """``query`` with the marker behind its first word, where Spark keeps it in the view's text.
@@ -236,14 +239,19 @@ def shown_shard(description: Mapping[str, Any]) -> Marker | None:
 
 
 def table_marker(digits: str, location: str) -> Marker | None:
-    """The marker in a table's property; None if there is none, or if it came from another table."""
+    """The marker in a table's property; None if there is none, or if it came from another table.
+    Credentials are those of ``location``.
+    """
     try:
         marker = parsed(bytes.fromhex(digits).decode())
         uri, shard_id = (a_text(member(marker, name)) for name in ("uri", "shard_id"))
     except (ValueError, Unreadable):
         return None
-    same = _place(unquote(location)) == _place(f"{uri}/{TABLE}")
-    return Marker(uri, shard_id, -1, "") if same else None
+    plain = without_credentials(location)
+    if _place(unquote(plain)) != _place(f"{without_credentials(uri)}/{TABLE}"):
+        return None
+    secret = "" if plain == location else location.rstrip("/").removesuffix(f"/{TABLE}")
+    return Marker(secret or uri, shard_id, -1, "")
 
 
 def _place(uri: str) -> tuple[str, str]:
