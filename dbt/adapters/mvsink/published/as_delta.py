@@ -14,6 +14,7 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.published import table_log as log
 from dbt.adapters.mvsink.published import vectors
 from dbt.adapters.mvsink.published.delta_bounds import statistics
+from dbt.adapters.mvsink.published.others_commits import taken_back
 from dbt.adapters.mvsink.published.protocol import Description, Difference, LiveFile
 from dbt.adapters.mvsink.published.table_log import NOTHING, PublishedVersion, TableLog
 from dbt.adapters.mvsink.shard import StorageError
@@ -80,7 +81,14 @@ class LiveDelta:
         would not respect. It is turned off again.
         """
         same = log.same_description(self._metadata(described), self._live.metadata)
-        return same and log.same_protocol(log.features(described.columns), self._live.protocol)
+        return same and self._same_protocol(described)
+
+    def undone(self, described: Description) -> int:
+        live, same = self._live, self._same_protocol(described)
+        return taken_back(live.others, self._metadata(described), live.metadata, same_protocol=same)
+
+    def _same_protocol(self, described: Description) -> bool:
+        return log.same_protocol(log.features(described.columns), self._live.protocol)
 
     def _metadata(self, described: Description) -> Mapping[str, Any]:
         return log.described(described.columns, described.docs, str(described.shard_id), self._live.metadata)

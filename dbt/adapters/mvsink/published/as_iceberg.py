@@ -220,6 +220,9 @@ class LiveIceberg:
     def is_described(self, described: Description) -> bool:
         return self._metadata is not None and not self._description(described)[1]
 
+    def undone(self, described: Description) -> int:
+        return self.foreign  # properties and columns have no snapshot
+
     def _description(self, described: Description) -> tuple[Schema, list[TableUpdate]]:
         """The schema that the table should have, and the updates after which it is so described."""
         metadata = self._metadata

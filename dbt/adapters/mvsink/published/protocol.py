@@ -109,6 +109,12 @@ class LiveTable(Protocol):
         """Whether its columns, comments and properties are those of ``described``."""
         ...
 
+    def undone(self, described: Description) -> int:
+        """How many of the `foreign` versions a commit with this description takes back, at least in
+        part. A property or a comment that stays is not undone.
+        """
+        ...
+
     def commit(self, difference: Difference) -> int:
         """Commit the next version; returns its number. Raises `VersionTaken` if another writer was
         faster, in which case the table has not changed.

@@ -134,7 +134,7 @@ def publish(
         failpoints.reach("table committed")
         if version and version % KEEP_EVERY == 0:
             _keep_in_order(handle, table)
-        return Publication(version, changed=True, undone=live.foreign)
+        return Publication(version, changed=True, undone=live.undone(described))
     raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
 
 

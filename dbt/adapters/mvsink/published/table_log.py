@@ -26,6 +26,7 @@ from deltalake.exceptions import DeltaError
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.published import vectors
+from dbt.adapters.mvsink.published.others_commits import OthersCommit, commit_of_others
 from dbt.adapters.mvsink.published.protocol import TableDocs
 from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard import StorageError
@@ -65,7 +66,7 @@ Action = Mapping[str, Any]
 class PublishedVersion:
     """One version of a table as its log has it: the `add` actions of live files by path, the
     `metaData` and `protocol` actions, and the version that each application transaction recorded,
-    by its name.
+    by its name. ``others`` are the commits of other tools since the last one of ours.
     """
 
     version: int
@@ -73,6 +74,7 @@ class PublishedVersion:
     metadata: Action = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
     protocol: Action = field(default_factory=dict)
+    others: tuple[OthersCommit, ...] = ()
 
     @property
     def foreign(self) -> int:
@@ -107,6 +109,7 @@ class TableLog(TableStore, LogStore):
         replay = _Replay()
         if begin or versions[0] > 0:
             replay.take(self._checkpoint(begin))
+            replay.others = self._others_before(begin, replay)
             versions = [version for version in versions if version > begin]
         expected = range(begin + 1 if begin else 0, versions[-1] + 1 if versions else 0)
         if versions and list(expected) != versions:
@@ -115,8 +118,20 @@ class TableLog(TableStore, LogStore):
             text = self._commit_text(version)
             if not text:
                 raise Unreadable(f"commit {commit_path(version)} of {self.uri} is empty or gone")
-            replay.take(actions(text))
+            replay.take_commit(version, list(actions(text)))
         return replay.table(versions[-1] if versions else begin)
+
+    def _others_before(self, version: int, replay: _Replay) -> list[OthersCommit]:
+        """The commits of other tools up to a checkpoint, which does not have them one by one."""
+        commits: list[OthersCommit] = []
+        before: Action | None = None
+        for number in range(replay.transactions.get(OWN, version) + 1, version + 1):
+            text = self._commit_text(number)
+            # one that was cleaned up may have been anything
+            commit = commit_of_others(actions(text), before) if text else OthersCommit(files=True)
+            commits.append(commit)
+            before = commit.after or before
+        return commits
 
     def _checkpoint(self, version: int) -> list[Action]:
         path = f"{LOG}/{version:020d}.checkpoint.parquet"
@@ -156,6 +171,15 @@ class _Replay:
         self.metadata: Action = {}
         self.protocol: Action = {}
         self.transactions: dict[str, int] = {}
+        self.others: list[OthersCommit] = []
+
+    def take_commit(self, version: int, replayed: Sequence[Action]) -> None:
+        before = self.metadata
+        self.take(replayed)
+        if self.transactions.get(OWN) == version:
+            self.others = []
+        else:
+            self.others.append(commit_of_others(replayed, before))
 
     def take(self, replayed: Iterable[Action]) -> None:
         for action in replayed:
@@ -178,7 +202,9 @@ class _Replay:
             del self.adds[path]
 
     def table(self, version: int) -> PublishedVersion:
-        return PublishedVersion(version, self.adds, self.metadata, self.transactions, self.protocol)
+        return PublishedVersion(
+            version, self.adds, self.metadata, self.transactions, self.protocol, tuple(self.others)
+        )
 
 
 def _vector(action: Action) -> str:
