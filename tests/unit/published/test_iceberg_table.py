@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -191,6 +192,19 @@ def test_a_table_that_another_tool_upgrades_is_made_again(history):
     history.publish()
     assert history.difference() == ""
     assert history.format.load()._newest.metadata.format_version == 2
+
+
+def test_versions_that_another_tool_compresses_are_known(history):
+    """Spark does with `write.metadata.compression-codec` = `gzip`; readers take the newest."""
+    added(history, row(1))
+    first = Path(history.table) / "metadata/v1.metadata.json"
+    for number in (2, 3):
+        path = first.with_name(f"v{number}.gz.metadata.json")
+        path.write_bytes(gzip.compress(first.read_bytes()))
+    assert history.format.load()._newest.location.endswith("/v3.gz.metadata.json")
+    added(history, row(2))
+    assert first.with_name("v4.metadata.json").exists() and not first.with_name("v2.metadata.json").exists()
+    assert first.with_name("version-hint.text").read_text() == "4"
 
 
 def test_old_snapshots_and_their_files_are_deleted_after_the_grace_period(history, monkeypatch):

@@ -134,9 +134,9 @@ class LiveDelta:
         """
         same = log.same_description(self._metadata(difference.described), self._live.metadata)
         known = {
-            path: _known_bounds(self._live.adds[path])
+            path: bounds
             for path in difference.shown
-            if same and path in self._live.adds
+            if same and path in self._live.adds and (bounds := _known_bounds(self._live.adds[path]))
         }
         new = [path for path in difference.shown if path not in known]
         columns = difference.described.columns
@@ -150,18 +150,18 @@ def _file(store: TableLog, add: Mapping[str, Any]) -> LiveFile:
     return LiveFile(add["size"], rows, descriptor.get("cardinality", 0), partial(_vector, store, descriptor))
 
 
-def _rows(add: Mapping[str, Any]) -> int:
-    """The file's number of rows. Another tool's file may have none in the log; it is removed
-    anyway.
+def _rows(add: Mapping[str, Any]) -> int | None:
+    """The file's number of rows. None if the log does not have it: another tool added the file, or
+    wrote a checkpoint without statistics in JSON.
     """
     try:
         return an_integer(member(parsed(add["stats"]), "numRecords"))
     except (KeyError, Unreadable):
-        return 0
+        return None
 
 
 def _known_bounds(add: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The bounds in a live file's `add` action; none if another tool wrote none."""
+    """The bounds in a live file's `add` action; none if the log does not have them: see `_rows`."""
     try:
         kept = parsed(add["stats"])
         return {name: member(kept, name) for name in ("minValues", "maxValues", "nullCount")}

@@ -6,13 +6,15 @@ A table without a catalog has the layout of Hadoop tables, which readers know by
     metadata/version-hint.text      7, or an earlier version: readers look for later ones
 
 A version is written as a new file, which must not exist yet. So if two writers write the same
-version, one of them succeeds.
+version, one of them succeeds. Other tools may compress the file: `v7.gz.metadata.json`.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 import threading
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,8 +33,9 @@ from dbt.adapters.mvsink.shard.errors import InvalidUsage, VersionTaken, message
 from dbt.adapters.mvsink.shard.stored import Unreadable
 
 HINT = f"{METADATA}/version-hint.text"
+PLAIN, COMPRESSED = ".metadata.json", ".gz.metadata.json"
 NAME = "name"  # the property that names the catalog; engines that share a database must agree on it
-_VERSION = re.compile(rf"{METADATA}/v(\d+)\.metadata\.json")
+_VERSION = re.compile(rf"{METADATA}/v(\d+)(\.gz)?\.metadata\.json")
 _catalogs = threading.local()  # by thread, because a catalog's connections must not be shared
 _creating = threading.Lock()  # held by the thread that creates something in a catalog
 
@@ -96,17 +99,27 @@ class InTheTable:
             return None
         if hint != str(version):  # a run was killed, or another tool deleted files
             self._hint(version)
-        text = self._store.read_text(_path(version))
+        path = self._written(version) or _path(version)
         try:
-            metadata = TableMetadataUtil.parse_raw(text or "")
-        except (ValueError, ice.ValidationError) as error:
-            raise Unreadable(f"{_path(version)} of {self._store.uri} cannot be read: {error}") from error
+            metadata = TableMetadataUtil.parse_raw(self._text(path))
+        except (ValueError, OSError, EOFError, zlib.error, ice.ValidationError) as error:
+            raise Unreadable(f"{path} of {self._store.uri} cannot be read: {error}") from error
         if _place(metadata.location) != _place(self._files.root):
             raise Unreadable(f"the shard was moved from {metadata.location}, which its metadata names")
-        return Recorded(_of_version_2(metadata), self._files.location(_path(version)), version)
+        return Recorded(_of_version_2(metadata), self._files.location(path), version)
+
+    def _text(self, path: str) -> str:
+        if path.endswith(COMPRESSED):
+            return gzip.decompress(self._store.bytes_of(path)).decode()
+        return self._store.read_text(path) or ""
 
     def _exists(self, version: int) -> bool:
-        return self._store.stat(_path(version)) is not None
+        return self._written(version) is not None
+
+    def _written(self, version: int) -> str | None:
+        """The path of the version's metadata; None if there is none."""
+        paths = _path(version), _path(version, COMPRESSED)
+        return next((path for path in paths if self._store.stat(path) is not None), None)
 
     def _listed(self) -> int:
         """The newest version in a list of files; 0 if there is none."""
@@ -136,8 +149,8 @@ class InTheTable:
         self._store.delete_directory(METADATA)
 
 
-def _path(version: int) -> str:
-    return f"{METADATA}/v{version}.metadata.json"
+def _path(version: int, ending: str = PLAIN) -> str:
+    return f"{METADATA}/v{version}{ending}"
 
 
 def _nothing() -> TableMetadata:

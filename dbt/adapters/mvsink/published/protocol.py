@@ -21,12 +21,13 @@ from dbt.adapters.mvsink.shard import DataFile
 @dataclass(frozen=True)
 class LiveFile:
     """A data file that a table shows: its size in bytes, its number of rows, and how many of them
-    are hidden. ``positions`` reads which ones; it returns no positions if that cannot be read, so
-    that they differ from the wanted ones and are written again.
+    are hidden. ``rows`` is None if the table's log does not have it. ``positions`` reads which rows
+    are hidden; it returns none if that cannot be read, so that they differ from the wanted ones and
+    are written again.
     """
 
     size: int
-    rows: int
+    rows: int | None
     hidden: int
     positions: Callable[[], BitMap64]
 

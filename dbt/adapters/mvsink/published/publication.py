@@ -290,7 +290,7 @@ def _extra(
 ) -> dict[str, ShownFile]:
     """The files of extra copies that the table needs. Writes the missing copies."""
     have = {
-        path: (DataFile(f"{TABLE}/{path}", file.size, file.rows), file.positions())
+        path: (DataFile(f"{TABLE}/{path}", file.size, _rows(store, path, file)), file.positions())
         for path, file in live.files.items()
         if extra_copies.is_extra(path) and store.stat(path) is not None
     }
@@ -307,6 +307,10 @@ def _extra(
             part.write(table.cast(schema))
         files[path] = ShownFile(part.close(), BitMap64())
     return files
+
+
+def _rows(store: TableStore, path: str, file: LiveFile) -> int:
+    return store.footers([path])[0].num_rows if file.rows is None else file.rows
 
 
 def _is_shown(file: LiveFile | None, hidden: BitMap64) -> bool:

@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 
 SHARD, GENERATION, FILES, OWN = "mvsink.shard", "mvsink.generation", "mvsink.files", "mvsink.table"
+SIDECAR = "sidecar"  # the action of a checkpoint that names a file with more of its actions
 PROTOCOL = {
     "minReaderVersion": 3,
     "minWriterVersion": 7,
@@ -99,18 +100,24 @@ class TableLog(TableStore, LogStore):
     """The log of the table at ``uri``. ``options`` are `storage_options` of `deltalake`."""
 
     def load(self) -> PublishedVersion:
-        """The newest version; `NOTHING` if there is none. Raises `Unreadable` if a commit or the
-        checkpoint is missing or cannot be read.
+        """The newest version; `NOTHING` if there is none. Raises `Unreadable` if a commit that is
+        needed is missing or cannot be read. Other tools write checkpoints of other forms, too; such
+        a one is not needed while all commits are there.
         """
         versions = sorted(self._versions())
-        if not versions:
-            return NOTHING
         begin = self.checkpointed()
+        if not versions and not begin:
+            return NOTHING
         replay = _Replay()
         if begin or versions[0] > 0:
-            replay.take(self._checkpoint(begin))
-            replay.others = self._others_before(begin, replay)
-            versions = [version for version in versions if version > begin]
+            try:
+                replay.take(self._checkpoint(begin))
+                replay.others = self._others_before(begin, replay)
+                versions = [version for version in versions if version > begin]
+            except Unreadable:
+                if not versions or versions[0] > 0:
+                    raise
+                begin = 0
         expected = range(begin + 1 if begin else 0, versions[-1] + 1 if versions else 0)
         if versions and list(expected) != versions:
             raise Unreadable(f"the log of {self.uri} has gaps")
@@ -135,14 +142,14 @@ class TableLog(TableStore, LogStore):
 
     def _checkpoint(self, version: int) -> list[Action]:
         path = f"{LOG}/{version:020d}.checkpoint.parquet"
-        names = ["txn", "add", "metaData", "protocol"]
+        names = ["txn", "add", "metaData", "protocol", SIDECAR]
         try:
-            return [
-                {name: _plain(value) for name, value in row.items() if value is not None}
-                for row in self.fields(path, names).to_pylist()  # a step per live file, not per row
-            ]
+            rows = self.fields(path, names).to_pylist()  # a step per live file, not per row
         except StorageError as error:
             raise Unreadable(f"checkpoint {path} of {self.uri} cannot be read: {error}") from error
+        if any(row.get(SIDECAR) for row in rows):
+            raise Unreadable(f"checkpoint {path} of {self.uri} has its live files in other files")
+        return [{name: _plain(value) for name, value in row.items() if value is not None} for row in rows]
 
     def commit(self, version: int, committed: Sequence[Action]) -> None:
         """Write these actions as exactly this version. Raises `VersionTaken` if it exists."""
