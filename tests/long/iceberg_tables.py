@@ -31,18 +31,24 @@ ENTRY = "schema.model"
 
 
 class IcebergHistory(History):
-    """One whose table is an Iceberg table: in a catalog, or else by its path. ``store``: see
-    `History`; then there is no catalog.
+    """One whose table is an Iceberg table: in a catalog of the name ``catalog``, or else by its
+    path. ``store``: see `History`; then there is no catalog.
     """
 
     def __init__(
-        self, uri: str, chance: Random, *, in_catalog: bool = False, store: dict[str, str] | None = None
+        self,
+        uri: str,
+        chance: Random,
+        *,
+        in_catalog: bool = False,
+        store: dict[str, str] | None = None,
+        catalog: str = "lake",
     ):
         super().__init__(uri, chance, store)
         self.root = Path(uri)
         self.properties = {
             "type": "sql",
-            "name": "lake",
+            "name": catalog,
             "uri": f"sqlite:///{self.root.parent / 'catalog.db'}",
             "warehouse": f"file://{self.root.parent / 'warehouse'}",
         }
@@ -163,14 +169,8 @@ def outcomes(seed: int) -> list[str]:
 
 def main() -> int:
     kept, _ = arguments("iceberg_tables", 1000)
-    for number in range(kept.count):
-        case = f"history {number}"
-        if case not in kept:
-            kept.add(case, outcomes(1_000_000 * kept.seed + number))
-            if number % 10 == 9:
-                print(f"{len(kept.cases)} of {kept.count}, {len(kept.defects(DEFECTS))} wrong", flush=True)
-    print(kept.summary(DEFECTS))
-    return 1 if kept.defects(DEFECTS) else 0
+    kept.run(outcomes, DEFECTS)
+    return kept.conclude(DEFECTS)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,24 @@ class Kept:
         self.cases[case] = kept
         with open(self.path, "a") as file:
             file.write("\n" * (file.tell() > 0 and not _ends_line(self.path)) + json.dumps(kept) + "\n")
+
+    def run(
+        self, outcomes: Callable[[int], list[str]], defects: tuple[str, ...], name: str = "history"
+    ) -> None:
+        """Run `count` cases of this ``name``, but for those that are kept. ``outcomes`` runs that
+        of a seed.
+        """
+        for number in range(self.count):
+            case = f"{name} {number}"
+            if case not in self:
+                self.add(case, outcomes(1_000_000 * self.seed + number))
+                if number % 10 == 9:
+                    print(f"{case} of {self.count}, {len(self.defects(defects))} wrong", flush=True)
+
+    def conclude(self, defects: tuple[str, ...]) -> int:
+        """Print the summary; returns the process's exit code."""
+        print(self.summary(defects))
+        return 1 if self.defects(defects) else 0
 
     @property
     def counts(self) -> Counter[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -33,7 +33,6 @@ from tests.support.table_readers import READERS, by_deltalake, hashable
 
 DEFECTS = ("wrong",)
 POINTS = ("table to be committed", "table committed")
-STEPS = 25  # of a history
 FEW = FewColumns()
 
 
@@ -45,6 +44,9 @@ class History:
     """One shard at ``uri``, its table, and the ``rows`` that both must have. ``store``: the options
     of an object store, in which no other tool writes.
     """
+
+    steps = 25
+    keeps: Sequence[int] = (0, 0, 3)  # how far back the shard can be read
 
     def __init__(
         self,
@@ -98,13 +100,16 @@ class History:
     def run(self) -> list[str]:
         """`wrong: ...`, or the steps that were right, in no order."""
         observed = set()
-        for _ in range(STEPS):
+        for _ in range(self.steps):
             [step] = self.chance.choices(list(self.kinds), list(self.kinds.values()))
             done = step()
             self.publish()
             if problem := self.difference():
                 return [f"wrong: after {step.__name__}, {problem}"]
-            observed.add(step.__name__ if done is not False else f"{step.__name__}, nothing to do")
+            if isinstance(done, list):  # what exactly was done
+                observed.update(done)
+            else:
+                observed.add(step.__name__ if done is not False else f"{step.__name__}, nothing to do")
         self._finish()
         self.publish()
         if problem := self.difference():
@@ -311,7 +316,7 @@ class History:
         state = self.handle.state()
         first = self.time + 1
         at = self.time = first + self.chance.choice([0, 0, 2])
-        upper, since = Antichain.of(at + 1), Antichain.of(max(0, at - self.chance.choice([0, 0, 3])))
+        upper, since = Antichain.of(at + 1), Antichain.of(max(0, at - self.chance.choice(self.keeps)))
         batches = self._staged(updates, at, state.upper, hashed=hashed, first=first)
         done = self.handle.compare_and_append_batch(batches, state.upper, upper, since=since)
         if done.maintenance.compact is not None and self.chance.random() < 0.7:
@@ -362,14 +367,8 @@ def outcomes(seed: int) -> list[str]:
 
 def main() -> int:
     kept, _ = arguments("published_tables", 1000)
-    for number in range(kept.count):
-        case = f"history {number}"
-        if case not in kept:
-            kept.add(case, outcomes(1_000_000 * kept.seed + number))
-            if number % 10 == 9:
-                print(f"{len(kept.cases)} of {kept.count}, {len(kept.defects(DEFECTS))} wrong", flush=True)
-    print(kept.summary(DEFECTS))
-    return 1 if kept.defects(DEFECTS) else 0
+    kept.run(outcomes, DEFECTS)
+    return kept.conclude(DEFECTS)
 
 
 if __name__ == "__main__":

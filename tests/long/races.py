@@ -70,8 +70,7 @@ def main() -> int:
                 f"{len(kept.cases)} of {kept.count} repetitions, {len(kept.defects(DEFECTS))} with a defect",
                 flush=True,
             )
-    print(kept.summary(DEFECTS))
-    return 1 if kept.defects(DEFECTS) else 0
+    return kept.conclude(DEFECTS)
 
 
 if __name__ == "__main__":
