@@ -142,6 +142,7 @@ ifdef QUICK
 	$(QUICKLY) -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0 --where recent --models "wide join" "TPC-H 1"
 	$(QUICKLY) -m benchmarks.plans --scale 0.01 --share 0.01 --rounds 1 --warm 0
 	$(QUICKLY) -m benchmarks.choice --scale 0.01 --rounds 1 --shares 0.01 --models "TPC-H 12"
+	$(QUICKLY) -m benchmarks.published --scale 0.01 --rounds 1 --warm 0 --steps recent load
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --verify --against merge incremental --against-rounds 1
@@ -151,6 +152,7 @@ else
 	$(BIN)/python -m benchmarks.side_by_side --shares 0.0001 0.001 0.01 0.03 0.1
 	$(BIN)/python -m benchmarks.choice
 	$(BIN)/python -m benchmarks.tasks
+	$(BIN)/python -m benchmarks.published
 	$(BIN)/python -m benchmarks.small_models
 	$(BIN)/python -m benchmarks.small_models --cold --models 1 10 --rounds 3
 endif

@@ -54,7 +54,7 @@ def read(file: Path) -> Iterator[Figure]:
 
 def chart(figures: Sequence[Figure], picture: Path) -> None:
     """Ratios against the share of rows that changed, a line for each workload and way; if only the
-    scale varies, against the number of lines.
+    scale varies, against the number of lines. If no figure has a share, a bar for each.
     """
     import matplotlib
 
@@ -62,6 +62,8 @@ def chart(figures: Sequence[Figure], picture: Path) -> None:
     from matplotlib import pyplot
 
     measured = [figure for figure in figures if figure.share is not None]
+    if not measured:
+        return _bars(figures, picture)
     by_scale = len({figure.scale for figure in measured}) > 1
     drawing, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
 
@@ -80,6 +82,19 @@ def chart(figures: Sequence[Figure], picture: Path) -> None:
     _label(axes, measured, by_scale)
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend(fontsize="small")
+    drawing.savefig(picture, dpi=120)
+
+
+def _bars(figures: Sequence[Figure], picture: Path) -> None:
+    from matplotlib import pyplot
+
+    drawing, axes = pyplot.subplots(figsize=(8, 0.35 * len(figures) + 1), layout="constrained")
+    labels = [f"{figure.workload}: {figure.way}" for figure in figures]
+    bars = axes.barh(labels, [figure.ratio for figure in figures])
+    axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.axvline(1, color="black", linewidth=0.8, linestyle="--")
+    axes.invert_yaxis()
+    axes.set(xlabel="time, 1 = the other side", xlim=(0, 1.1 * max(figure.ratio for figure in figures)))
     drawing.savefig(picture, dpi=120)
 
 

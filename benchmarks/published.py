@@ -24,6 +24,7 @@ from typing import Any
 
 from benchmarks import wide_join
 from benchmarks.bench import in_turn, make_tpch, start
+from benchmarks.figures import Figure
 from benchmarks.incremental import MODELS, TABLES, correction, fresh, remove
 from dbt.adapters.mvsink.published import publish
 from tests.support.session_engine import T0, Model, open_shard
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--warm", type=int, default=2, help="rounds that do not count")
     parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H: 1 is 6 million rows")
+    parser.add_argument("--json", type=Path, help="append the figures to this file, a line each")
     parser.add_argument("--steps", nargs="*", default=["read", "recent", "load", "all"])
     arguments = parser.parse_args()
     session = start(formats=("delta",))
@@ -56,10 +58,15 @@ def main() -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def report(step: str, seconds: float, reference: float, wanted: str = "") -> None:
-    """A line of the table."""
+def report(chosen: argparse.Namespace, step: str, seconds: float, reference: float, wanted: str = "") -> None:
+    """A line of the table, and of the file of figures."""
     limit = f"<= {WANTED[wanted]}" if wanted else ""
     print(f"\r{step:<32}{seconds:>9.2f}{reference:>9.2f}{seconds / reference:>8.2f}{limit:>9}", flush=True)
+    if chosen.json:
+        workload, way = ("read", step) if step.endswith(("plain", "view")) else ("run", step)
+        Figure(
+            workload, way.removeprefix("read, "), None, chosen.scale, seconds, reference, chosen.rounds
+        ).append_to(chosen.json)
 
 
 def publish_table(uri: str) -> None:
@@ -87,9 +94,9 @@ def reads(session: Any, place: Path, chosen: argparse.Namespace) -> None:
             runs = {each: read(session, text.format(named)) for each, named in relations.items()}
             label = f"read, {name}, {kind}"
             table, plain = in_turn(chosen.rounds, runs["table"], runs["plain"], chosen.warm)
-            report(label, table, plain, name if name in WANTED else "")
+            report(chosen, f"{label}, to plain", table, plain, name if name in WANTED else "")
             table, view = in_turn(chosen.rounds, runs["table"], runs["view"], chosen.warm)
-            report(f"{label}, to view", table, view)
+            report(chosen, f"{label}, to view", table, view)
 
 
 def read(session: Any, query: str) -> Callable[[], object]:
@@ -112,7 +119,7 @@ def recent(session: Any, place: Path, chosen: argparse.Namespace) -> None:
             publish_table(uri)
 
         seconds = in_turn(chosen.rounds, published, runs[0], chosen.warm, inputs.change)
-        report("0.1 % recent changes", *seconds, wanted="recent")
+        report(chosen, "0.1 % recent changes", *seconds, wanted="recent")
     finally:
         remove(inputs)
 
@@ -128,7 +135,7 @@ def loads(session: Any, place: Path, chosen: argparse.Namespace) -> None:
         shutil.rmtree(place)
 
     seconds = in_turn(chosen.rounds, lambda: load(table=True), lambda: load(table=False), chosen.warm)
-    report("first load", *seconds, wanted="first load")
+    report(chosen, "first load", *seconds, wanted="first load")
 
 
 def everything(session: Any, place: Path, chosen: argparse.Namespace) -> None:
@@ -144,7 +151,7 @@ def everything(session: Any, place: Path, chosen: argparse.Namespace) -> None:
         publish_table(uri)
 
     seconds = in_turn(chosen.rounds, published, plain, chosen.warm)
-    report("100 %", *seconds, wanted="100 %")
+    report(chosen, "100 %", *seconds, wanted="100 %")
 
 
 if __name__ == "__main__":
