@@ -22,7 +22,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink import failpoints
+from dbt.adapters.mvsink.physical import HASH
 from dbt.adapters.mvsink.published import TableDocs, publish, table_of, unpublish
+from dbt.adapters.mvsink.published.shown_rows import Computed
 from dbt.adapters.mvsink.shard import Antichain, CompactionPlan, ShardClient
 from dbt.adapters.mvsink.shard.directories import uncancelled
 from dbt.adapters.mvsink.shard.maintenance import compact_with_pyarrow
@@ -325,7 +327,9 @@ class History:
     def _staged(
         self, updates: list, at: int, lower: Antichain, *, hashed: bool = True, first: int | None = None
     ) -> list:
-        """A batch at the times from ``first``; some rows come and go at times before the last."""
+        """A batch at the times from ``first``; some rows come and go at times before the last. If
+        it is not ``hashed``, about half of its updates have no hash.
+        """
         if not updates:
             return []
         timed = [(key, at, diff, error) for key, diff, error in updates]
@@ -337,19 +341,22 @@ class History:
         nothing = (None,) * len(self.schema)
         rows = [nothing if key is None else self.content.values(key) for key in keys]
         columns = [*zip(*rows), times, diffs, errors]
-        hashes = [hash_of(row) if hashed else None for row in rows]
+        hashes = [hash_of(row) if hashed or self.chance.random() < 0.5 else None for row in rows]
         physical = physical_schema(self.schema)
         arrays = [pa.array(each, field.type) for each, field in zip([*columns, hashes], physical)]
         table = pa.table(arrays, schema=physical)
         return [self.handle.adopt(self.handle.write_staged(table), lower, Antichain.of(at + 1))]
 
     def _hashes(self, layout, directories) -> dict:
-        files = [file for each in directories for file in each.files]
-        rows = {file.path: self.handle.columns_of(file, self.schema).to_pylist() for file in files}
-        return {
-            path: np.array([hash_of([*each.values()]) for each in listed], np.int64)
-            for path, listed in rows.items()
-        }
+        """Of the rows that have none."""
+        schema = pa.schema([*self.schema, (HASH, pa.int64())])
+        lacking = {}
+        for file in (file for each in directories for file in each.files):
+            rows = [[*row.values()] for row in self.handle.columns_of(file, schema).to_pylist()]
+            pairs = [(n, hash_of(row)) for n, (*row, stored) in enumerate(rows) if stored is None]
+            arrays = np.array(pairs, np.int64).reshape(-1, 2)
+            lacking[file.path] = Computed(arrays[:, 0], arrays[:, 1])
+        return lacking
 
 
 def _kill(here: bool) -> None:

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
 from dbt.adapters.mvsink.published import TableFormat, publish, table_of
 from dbt.adapters.mvsink.published.formats import ICEBERG, recording
+from dbt.adapters.mvsink.published.shown_rows import Computed
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.unit.cli.shop import HOUR, NOW, write
 
@@ -27,7 +28,8 @@ def hourly():
 
 def some_hashes(layout, directories):
     """The handle of these tests writes none."""
-    return {file.path: np.arange(file.rows) for each in directories for file in each.files}
+    files = [file for each in directories for file in each.files]
+    return {file.path: Computed(np.arange(file.rows), np.arange(file.rows)) for file in files}
 
 
 # what is shown

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from dbt.adapters.mvsink import limits
-from dbt.adapters.mvsink.engine import Engine
+from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.physical import HASH
@@ -31,9 +31,9 @@ from dbt.adapters.mvsink.published import (
 )
 from dbt.adapters.mvsink.published.formats import recorded_tables, recording
 from dbt.adapters.mvsink.published.protocol import PublishedTable
-from dbt.adapters.mvsink.published.shown_rows import Numbers
+from dbt.adapters.mvsink.published.shown_rows import Computed
 from dbt.adapters.mvsink.shard import CompactionPlan, Directory, WriteHandle
-from dbt.adapters.mvsink.shard.directories import uncancelled
+from dbt.adapters.mvsink.shard.directories import is_negation, uncancelled
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.layout import files_of
@@ -119,7 +119,7 @@ def _published(
     """
     described = TableDocs(docs.comment, docs.column_comments or {}, docs.properties)
 
-    def hashes(layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:
+    def hashes(layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Computed]:
         return _hashes(engine, layout, directories)
 
     try:
@@ -134,16 +134,25 @@ def _published(
     return publish(handle, order, described, hashes, table), size
 
 
-def _hashes(engine: Engine, layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Numbers]:
-    """The hash of each row of these directories' files, by path: the stored one, or computed by the
-    engine. Raises `NotLocated` if they have too many rows to bring into this process.
+def _hashes(engine: Engine, layout: Layout, directories: Sequence[Directory]) -> Mapping[str, Computed]:
+    """The hashes of these directories' rows that have none, by the path of the file. Raises
+    `NotLocated` if they are too many to bring into this process.
+
+    A negation here cancels nothing. It has the hashes of what it copied, and a hash that several
+    rows of the base have is among them: all of its rows are computed.
     """
-    files = files_of(directories)
-    if sum(file.rows or 0 for file in files) > limits.LOCAL_ROWS:
+    partly = [each for each in directories if not is_negation(each.batch_id)]
+    wholly = [each for each in directories if is_negation(each.batch_id)]
+    lacking = sum((file.rows or 0) - (file.hashes or 0) for file in files_of(partly))
+    if lacking + sum(each.rows for each in wholly) > limits.LOCAL_ROWS:
         raise NotLocated("too many rows have no hash")
-    items = f"_metadata.file_path, _metadata.row_index, coalesce({HASH}, {layout.hash_of()})"
-    by_path = {file.path: np.zeros(file.rows or 0, np.int64) for file in files}
-    by_name = {tuple(path.split("/")[-2:]): path for path in by_path}
-    for path, position, hashed in engine.query(layout.select(directories, items), "hashes"):
-        by_path[by_name[tuple(unquote(str(path)).split("/")[-2:])]][int(str(position))] = int(str(hashed))
-    return by_path
+    items = f"_metadata.file_path, _metadata.row_index, {layout.hash_of()}"
+    queries = [layout.select(partly, items, f"{HASH} is null")] if partly else []
+    queries += [layout.select(wholly, items)] if wholly else []
+    computed: dict[str, list[tuple[int, int]]] = {file.path: [] for file in files_of(directories)}
+    by_name = {tuple(path.split("/")[-2:]): path for path in computed}
+    for path, position, hashed in engine.query(sql.union_all(queries), "hashes"):
+        name = by_name[tuple(unquote(str(path)).split("/")[-2:])]
+        computed[name].append((int(str(position)), int(str(hashed))))
+    arrays = {path: np.array(pairs, np.int64).reshape(-1, 2) for path, pairs in computed.items()}
+    return {path: Computed(array[:, 0], array[:, 1]) for path, array in arrays.items()}

@@ -32,6 +32,7 @@ from dbt.adapters.mvsink.published.protocol import (
     TableDocs,
 )
 from dbt.adapters.mvsink.published.shown_rows import (
+    Computed,
     LiveErrors,
     NotLocated,
     Numbers,
@@ -56,8 +57,8 @@ from dbt.adapters.mvsink.shard.stored import Unreadable
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.published_view import Marker
 
-# computes the hash of each row of these directories: an array per file, by its path
-Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Numbers]]
+# computes the hashes that these directories' rows lack, by the path of the file
+Hashes = Callable[[Layout, Sequence[Directory]], Mapping[str, Computed]]
 logger = logging.getLogger("mvsink.sink.append")
 SCANNED = 500_000  # rows in memory at once
 MAX_ROUNDS = 100  # commits lost to other writers before a publication gives up
@@ -101,8 +102,8 @@ def publish(
 
     ``order`` names the table's columns in their order; if it does not name all of the shard's, they
     are in the shard's, as in the view.
-    ``docs`` are its comments and properties. ``hashes`` computes the hashes of directories in which
-    some rows have none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
+    ``docs`` are its comments and properties. ``hashes`` computes the hashes of the rows that have
+    none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
     `StorageError`.
     """
     marker = Marker(handle.uri, str(handle.shard_id), -1, "")

@@ -38,9 +38,20 @@ from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH
 from dbt.adapters.mvsink.shard import DataFile, Directory
 
 Numbers = NDArray[np.int64]
-NO_HASHES: Mapping[str, Numbers] = MappingProxyType({})
 # reads the named columns of a file: tables of any size, in the order of the file's rows
 Scan = Callable[[DataFile, Sequence[str]], Iterator[pa.Table]]
+
+
+class Computed(NamedTuple):
+    """The hashes of the rows at these positions of a file, which has none for them, or none that
+    is the row's alone.
+    """
+
+    positions: Numbers
+    hashes: Numbers
+
+
+NO_HASHES: Mapping[str, Computed] = MappingProxyType({})
 
 
 class Copies(NamedTuple):
@@ -93,15 +104,15 @@ def shown_rows(
     base: Directory | None,
     recent: Sequence[Directory],
     scan: Scan,
-    hashes: Mapping[str, Numbers] = NO_HASHES,
+    hashes: Mapping[str, Computed] = NO_HASHES,
     same: Callable[[Sequence[tuple[DataFile, Numbers, Numbers]]], bool] | None = None,
 ) -> ShownRows:
     """What a table of these directories shows. Reads hashes and diffs of ``recent``, and the hashes
     of ``base``.
 
-    ``hashes`` are computed ones, by file, for the files in which some row has none stored. Equality
-    of those proves nothing, so ``same`` is called with the files, positions and hashes of all
-    records that have one of them, and returns whether equal hashes among them mean equal rows.
+    ``hashes`` are computed ones, by file, for the rows that have none stored. Equality of those
+    proves nothing, so ``same`` is called with the files, positions and hashes of all records that
+    have one of them, and returns whether equal hashes among them mean equal rows.
     Raises `NotLocated` if they do not, and `LiveErrors`.
     """
     if base is not None and base.may_hold_errors:
@@ -164,7 +175,7 @@ def _columns(records: _Records) -> tuple[Numbers, Numbers, Numbers, Numbers]:
 
 
 def _recent_records(
-    files: Sequence[DataFile], first: int, scan: Scan, hashes: Mapping[str, Numbers]
+    files: Sequence[DataFile], first: int, scan: Scan, hashes: Mapping[str, Computed]
 ) -> tuple[_Records, tuple[Numbers, Numbers]]:
     """The records of rows, and the files and positions of the records of errors. ``first`` is the
     index of the first file. Raises `LiveErrors` if the diffs of an error add up to more than 0.
@@ -177,8 +188,7 @@ def _recent_records(
         names = [HASH, DIFF, *([ERROR] if file.errors != 0 else [])]
         for table in scan(file, names):
             if file.path in hashes:
-                here = pa.array(hashes[file.path][begin : begin + len(table)])
-                table = table.set_column(table.column_names.index(HASH), HASH, here)
+                table = _with_hashes(table, hashes[file.path], begin)
             position = np.arange(begin, begin + len(table), dtype=np.int64)
             begin += len(table)
             if ERROR in table.column_names and table.column(ERROR).null_count < len(table):
@@ -199,11 +209,19 @@ def _recent_records(
     return _records(parts), (_joined([each[0] for each in errors]), _joined([each[1] for each in errors]))
 
 
+def _with_hashes(table: pa.Table, computed: Computed, begin: int) -> pa.Table:
+    """``table``, the rows of a file from position ``begin`` on, with the computed hashes."""
+    stored = np.array(_array(pc.fill_null(table.column(HASH), 0)))
+    here = (computed.positions >= begin) & (computed.positions < begin + len(table))
+    stored[computed.positions[here] - begin] = computed.hashes[here]
+    return table.set_column(table.column_names.index(HASH), HASH, pa.array(stored))
+
+
 def _doubtful(
-    files: Sequence[DataFile], later: _Records, early: _Records, hashes: Mapping[str, Numbers]
+    files: Sequence[DataFile], later: _Records, early: _Records, hashes: Mapping[str, Computed]
 ) -> list[tuple[DataFile, Numbers, Numbers]]:
     """The files, positions and hashes of all records whose hash is among ``hashes``."""
-    doubtful = np.unique(np.concatenate(list(hashes.values())))
+    doubtful = np.unique(np.concatenate([each.hashes for each in hashes.values()]))
     places = []
     for records in (later, early):
         chosen = np.isin(records.hash, doubtful)
