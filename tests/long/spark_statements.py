@@ -9,11 +9,8 @@ from random import Random
 
 # statements that follow one another; none if the table cannot take them
 Writes = Callable[[Random, str, int], Sequence[str]]
-# what Spark refuses of a table, by the error's text
-REFUSALS: tuple[str, ...] = (
-    "GC is disabled",
-    "DELTA_CANNOT_MODIFY_APPEND_ONLY",
-)
+# what Spark refuses of a table, by the error's text: in words, or by an error of a class of its own
+REFUSALS = ("GC is disabled", r"^\[(?!INTERNAL_ERROR)[A-Z_]+[.\]]")
 LAST = "columns mapped"  # nothing finds the column afterwards
 
 

@@ -36,7 +36,7 @@ from tests.long.spark_statements import DELTA_WRITES, ICEBERG_WRITES, LAST, REFU
 from tests.support.iceberg_readers import by_pyiceberg
 from tests.support.table_readers import by_deltalake, hashable, rows_of
 
-FOREIGN = 9  # how often Spark writes, beside what the other steps have
+FOREIGN = 16  # how often Spark writes, beside what the other steps have
 SQLITE = "org.xerial:sqlite-jdbc:3.46.1.3"  # for the catalog that Spark and pyiceberg share
 SETTINGS = {
     "spark.jars.packages": SQLITE,
@@ -210,10 +210,12 @@ FORMATS: Mapping[str, Callable[..., WithSpark]] = {"delta": SparkDelta, "iceberg
 def outcomes(spark: Any, kind: str, seed: int) -> list[str]:
     """Of one history."""
     with tempfile.TemporaryDirectory() as place:
+        history = FORMATS[kind](spark, f"{place}/shard", Random(seed), seed)
         try:
-            return FORMATS[kind](spark, f"{place}/shard", Random(seed), seed).run()
-        except Exception:
-            return [f"wrong: {traceback.format_exc()[-4000:]}"]
+            return history.run()
+        except Exception as error:
+            steps = traceback.format_exc(limit=3)[-1500:]
+            return [f"wrong: {str(error)[:1500]}\n{steps}\nSpark wrote {history.written[-6:]}"]
 
 
 def main() -> int:

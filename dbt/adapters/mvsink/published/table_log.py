@@ -100,9 +100,12 @@ class TableLog(TableStore, LogStore):
     """The log of the table at ``uri``. ``options`` are `storage_options` of `deltalake`."""
 
     def load(self) -> PublishedVersion:
-        """The newest version; `NOTHING` if there is none. Raises `Unreadable` if a commit that is
-        needed is missing or cannot be read. Other tools write checkpoints of other forms, too; such
-        a one is not needed while all commits are there.
+        """The newest version; `NOTHING` if there is none. Raises `Unreadable` if a commit or the
+        checkpoint is missing or cannot be read.
+
+        Other tools write checkpoints of other forms, too, which are not read even if all commits
+        are there: Spark does not read a log with a checkpoint of version 2 once the protocol lacks
+        that feature, which the next publication turns off.
         """
         versions = sorted(self._versions())
         begin = self.checkpointed()
@@ -110,14 +113,9 @@ class TableLog(TableStore, LogStore):
             return NOTHING
         replay = _Replay()
         if begin or versions[0] > 0:
-            try:
-                replay.take(self._checkpoint(begin))
-                replay.others = self._others_before(begin, replay)
-                versions = [version for version in versions if version > begin]
-            except Unreadable:
-                if not versions or versions[0] > 0:
-                    raise
-                begin = 0
+            replay.take(self._checkpoint(begin))
+            replay.others = self._others_before(begin, replay)
+            versions = [version for version in versions if version > begin]
         expected = range(begin + 1 if begin else 0, versions[-1] + 1 if versions else 0)
         if versions and list(expected) != versions:
             raise Unreadable(f"the log of {self.uri} has gaps")

@@ -7,6 +7,9 @@ itself (storage type ``i``) or in a file (``u``, named by a UUID) that holds sev
     data    magic (4 bytes, little endian)  the bitmap in Roaring's portable format
 
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-format
+
+Vectors are written to files only: Spark's VACUUM (Delta 4.4) ends with a MatchError if the log has
+a vector itself. Those of other tools are read in both forms.
 """
 
 from __future__ import annotations
@@ -23,9 +26,6 @@ from pyroaring import BitMap64
 
 MAGIC = 1681511377
 VERSION = b"\x01"
-# A vector of at most this many bytes is kept in the log, a larger one in a file: a commit may name
-# hundreds of files, and every reader parses the commit whole.
-INLINE_BYTES = 512
 # The directory of vectors' files. VACUUM leaves directories alone whose name begins with `_`.
 PREFIX = "_vectors"
 # Z85 is the base 85 of Python's `b85encode` with other digits.
@@ -42,8 +42,8 @@ class UnknownVector(ValueError):
 @dataclass(frozen=True)
 class StoredVectors:
     """Vectors ready to be stored: the descriptor of each for the log, by data file, and the
-    ``content`` of the file that holds the large ones. ``path`` is that file's path below the table;
-    None if all vectors fit into the log.
+    ``content`` of the file that holds them. ``path`` is that file's path below the table; None if
+    there are no vectors.
     """
 
     descriptors: Mapping[str, Mapping[str, Any]]
@@ -58,16 +58,15 @@ def written(vectors: Mapping[str, BitMap64]) -> StoredVectors:
     content = bytearray(VERSION)
     for path, positions in vectors.items():
         data = struct.pack("<i", MAGIC) + positions.serialize()
-        known = {"sizeInBytes": len(data), "cardinality": len(positions)}
-        if len(data) <= INLINE_BYTES:
-            padded = data + bytes(-len(data) % 4)
-            descriptors[path] = {"storageType": "i", "pathOrInlineDv": _z85(padded), **known}
-            continue
-        place = {"storageType": "u", "pathOrInlineDv": PREFIX + _z85(name.bytes), "offset": len(content)}
-        descriptors[path] = {**place, **known}
+        descriptors[path] = {
+            "storageType": "u",
+            "pathOrInlineDv": PREFIX + _z85(name.bytes),
+            "offset": len(content),
+            "sizeInBytes": len(data),
+            "cardinality": len(positions),
+        }
         content += struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
-    large = len(content) > len(VERSION)
-    return StoredVectors(descriptors, _file_of(PREFIX, name) if large else None, bytes(content))
+    return StoredVectors(descriptors, _file_of(PREFIX, name) if descriptors else None, bytes(content))
 
 
 def file_of(descriptor: Mapping[str, Any]) -> str | None:
