@@ -44,7 +44,7 @@ def states(draw: st.DrawFn) -> SimpleNamespace:
     """
     adds_up = draw(st.booleans())
     analysed = SimpleNamespace(unrepeatable=None, linear=False, relations={}, adds_up=adds_up)
-    increment: Any = Increment(analysed, (), small=draw(st.booleans()))  # type: ignore[arg-type]
+    increment: Any = Increment(analysed, (), small=draw(st.booleans()), tiny=draw(st.booleans()))  # type: ignore[arg-type]
     if draw(st.booleans()):
         increment = EvaluateFully(draw(REASONS), *ABOUT)
     return SimpleNamespace(

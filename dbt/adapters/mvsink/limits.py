@@ -16,8 +16,16 @@ MAX_CHANGED_LINEAR = 0.4
 MAX_KEYS = 0.2
 # Rows of a shard. As many are not compared because all of them may differ.
 MANY_ROWS = 100_000
-# Bytes of all that a query reads: evaluated, it is a Spark job or two.
-SMALL_BYTES = 32 * 1024 * 1024
+# Of an input: as many changes are never a large share of its rows. Inputs that begin empty, or with
+# a few rows, would seem to change as a whole.
+FEW_CHANGES = 1_000
+# All that a query reads, with its own rows: evaluated, it is a Spark job or two. Rows of a few
+# values compress well: 5.8 million took 8.6 MB, and 36 s.
+SMALL_BYTES = 32 * 2**20
+SMALL_ROWS = 1_000_000
+# The same, so little that what earlier runs took says more of the machine than of the query.
+TINY_BYTES = 2**20
+TINY_ROWS = 10_000
 # Seconds. An incremental run of a model that is not small takes 0.5 or more.
 QUICK_EVALUATION = 0.8
 # Places where a query reads relations: the query of a change has a term for each.
@@ -87,6 +95,9 @@ FAR_MORE = 2.0
 # of an input's rows that changed at most, and where more did.
 BY_LOAD = ((0.01, 0.6), (0.05, 1.0))
 BY_LOAD_OF_MANY = 2.0
+# Seconds by which a first load may have taken longer because its session was new, but at most half
+# of the guess: while no evaluation is known, one may be worth a try.
+NEW_SESSION = 2.0
 # Ms between two drifts of a model that are no accident.
 DRIFTS_AGAIN = 30 * DAY
 

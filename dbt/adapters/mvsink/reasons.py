@@ -85,6 +85,11 @@ class Why(enum.Enum):
     SMALL = "small", "its data is small", How.USUAL
     QUICK = "quick", f"evaluating the query takes less than {limits.QUICK_EVALUATION:g} s", How.USUAL
     SLOW = "slow", "its incremental runs took as long as evaluating the query", How.PLAIN
+    NEVER_EVALUATED = (
+        "never_evaluated",
+        "how long evaluating its query takes is guessed from its first load alone",
+        How.PLAIN,
+    )
     ALL_ROWS = "all_rows", "all of its rows may differ", How.USUAL
     MUCH_CHANGED = "much_changed", "{} changed by {}", How.PLAIN
     USUALLY_MUCH = (

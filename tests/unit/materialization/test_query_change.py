@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.inputs.position import SHARD, Position
-from dbt.adapters.mvsink.materialization.query_change import READ_WITH, QueryChange, read_otherwise
+from dbt.adapters.mvsink.materialization.query_change import READ_WITH, QueryChange, Volume, read_otherwise
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 
 
@@ -30,5 +30,5 @@ def test_an_input_that_the_reading_does_not_have_has_the_query_evaluated(monkeyp
     inputs = SimpleNamespace(
         changed=changed, named_twice=lambda: None, why_unknown=lambda position: None, sides=lambda *_: ()
     )
-    full = QueryChange(None, inputs, 1).increment(0)  # type: ignore[arg-type]
+    full = QueryChange(None, inputs, 1).increment(Volume(0, 0))  # type: ignore[arg-type]
     assert full == EvaluateFully(Why.NOT_READ_HERE, "cat.shop.refunds")

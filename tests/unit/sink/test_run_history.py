@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.inputs.position import InputSides, QueryRows
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.decide import Case, decide
+from dbt.adapters.mvsink.sink.decide import Bounds, Case, Increment, decide
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED, RunHistory
 
 Run = tuple[str, float | None]
@@ -98,18 +102,66 @@ def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
     ("share", "seconds", "expected"),
     [
         (None, 4.9, True),
-        (0.01, 4.7, False),
-        (0.01, 4.9, True),
-        (0.02, 7.9, False),
-        (0.05, 8.1, True),
-        (0.06, 15.9, False),
-        (0.5, 16.1, True),
+        (0.01, 3.1, False),
+        (0.01, 3.3, True),
+        (0.02, 6.3, False),
+        (0.05, 6.5, True),
+        (0.06, 14.3, False),
+        (0.5, 14.5, True),
     ],
 )
 def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(share, seconds, expected):
-    """A load of 10 s: an evaluation takes 6 s where little changes and 20 s where much does."""
+    """A load of 10 s: an evaluation takes 6 s where little changes and 20 s where much does, of
+    which 2 s may be what the session took to begin.
+    """
     note = CommitNote(mode=INCREMENTAL, seconds=seconds, share=share)
     assert slow(changing(LOADED, 10.0, 1000), note, note) is expected
+
+
+def test_half_of_what_a_short_load_lets_expect_may_be_the_session():
+    for seconds, expected in ((0.5, True), (0.46, False)):  # half of 60 % of 2 s, less a fifth
+        assert slow(changing(LOADED, 2.0, 9), *[changing(INCREMENTAL, seconds, 1)] * 2) is expected
+
+
+def test_a_query_that_was_never_evaluated_since_its_load_says_so():
+    """One dear evaluation that is known from a first load alone decides nothing for ever."""
+    runs = [(LOADED, 3.0), (INCREMENTAL, 1.0), (INCREMENTAL, 1.0)]
+    assert in_vain(history(*runs), summed=False) is Why.NEVER_EVALUATED
+    assert in_vain(history(*runs, (EVALUATED, 2.0)), summed=False) is Why.UNSAID
+    assert in_vain(history(*runs, (EVALUATED, 0.9)), summed=False) is Why.SLOW
+
+
+SMALL = Increment(SimpleNamespace(unrepeatable=None), (), small=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], Why.SMALL),
+        ([(LOADED, 0.7)], Why.SMALL),
+        ([(LOADED, 0.9)], Why.UNSAID),
+        ([(LOADED, 9.0), (EVALUATED, 0.7)], Why.SMALL),
+        ([(EVALUATED, 2.0), (INCREMENTAL, 1.5)], Why.UNSAID),
+        ([(EVALUATED, 2.0), (INCREMENTAL, 1.7)], Why.SMALL),
+        ([(EVALUATED, 2.0), (INCREMENTAL, 1.7), (EVALUATED, 2.2)], Why.UNSAID),
+    ],
+)
+def test_little_data_are_evaluated_unless_the_changes_are_faster_or_have_not_been_tried(runs, expected):
+    decided = [
+        decide(Case(increment=lambda each=each: each, history=lambda: history(*runs)))
+        for each in (SMALL, replace(SMALL, tiny=True))
+    ]
+    assert [Why.UNSAID if each.full is None else each.full.why for each in decided] == [expected, Why.SMALL]
+
+
+@pytest.mark.parametrize(("changed", "expected"), [(1_000, Why.UNSAID), (1_001, Why.MUCH_CHANGED)])
+def test_few_changes_are_no_large_share_of_an_input_with_few_rows(changed, expected):
+    nothing = QueryRows("")
+    few = InputSides("shop.kinds", (), nothing, nothing, "", rows=11, updates=changed)
+    refused = Bounds().changed(few, changed, linear=False)
+    assert (Why.UNSAID if refused is None else refused.why) is expected
+    usually = Bounds(wary=True).may_change(few, linear=False)
+    assert (usually is None) is (expected is Why.UNSAID)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import assertions
 from dbt.adapters.mvsink.materialization.kept_sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
-from dbt.adapters.mvsink.materialization.query_change import QueryChange
+from dbt.adapters.mvsink.materialization.query_change import QueryChange, Volume
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.references.resolve import find_references
 from dbt.adapters.mvsink.references.shown_functions import shown_functions
@@ -158,7 +158,7 @@ class InputEvidence:
         if self.sums is not None and self.sums.time == time:
             increment = self.sums.increment(recorded)
         else:
-            increment = self.change(recorded, time).increment(sum(file.size for file in state.files))
+            increment = self.change(recorded, time).increment(Volume.of(state.files))
         if isinstance(increment, EvaluateFully):
             return increment
         columns = (f"{each.name} {list(map(str, each.columns))}" for each in increment.inputs)
@@ -170,7 +170,7 @@ class InputEvidence:
         """See `QueryChange.outlook`, for the model's own query."""
         if self._uncertain:
             return EvaluateFully(Why.UNCERTAIN, self._uncertain)
-        return self.change(recorded, time).outlook(sum(file.size for file in state.files))
+        return self.change(recorded, time).outlook(Volume.of(state.files))
 
     def change(self, recorded: Callable[[str], int | None], time: int) -> QueryChange:
         """What is known about the change of contents as of ``time`` (ms)."""

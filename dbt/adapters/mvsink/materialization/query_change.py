@@ -4,8 +4,9 @@ inputs into what the sink needs to compute it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.session import session_settings
@@ -15,6 +16,7 @@ from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.witness import misread
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.sink import Increment, Incremental
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -47,6 +49,19 @@ def read_otherwise(settings: Mapping[str, str]) -> str | None:
     )
 
 
+class Volume(NamedTuple):
+    """How much data files hold; rows that are not counted do not count."""
+
+    bytes: int
+    rows: int
+
+    @classmethod
+    def of(cls, files: Iterable[DataFile]) -> Volume:
+        """That of a shard's files."""
+        listed = [*files]
+        return cls(sum(file.size for file in listed), sum(file.rows or 0 for file in listed))
+
+
 @dataclass(frozen=True)
 class QueryChange:
     """The change of a query's contents as of ``time`` (ms), as far as it follows from the changes
@@ -57,8 +72,8 @@ class QueryChange:
     inputs: QueryInputs
     time: int
 
-    def increment(self, own: int) -> Increment | EvaluateFully:
-        """See `Evidence.increment`. ``own`` is the size of the shard in bytes."""
+    def increment(self, own: Volume) -> Increment | EvaluateFully:
+        """See `Evidence.increment`. ``own`` are the shard's files."""
         if (twice := self.inputs.named_twice()) is not None:
             return EvaluateFully(Why.NAMED_TWICE, twice)
         changed = self.inputs.changed
@@ -77,15 +92,15 @@ class QueryChange:
             return refused
         clock = next((self.inputs.recorded(each.id) for each in changed if each.kind == CLOCK), None)
         known = tuple(each for each in sides if isinstance(each, InputSides))
-        small = self._small(analysed, known, own)
+        small, tiny = self._small(analysed, known, own)
         always = self.context.options.incremental is Incremental.ALWAYS
-        if always or not small:  # else its query is evaluated, however it is read
+        if always or not tiny:  # else its query is evaluated, however it is read
             analysed = self._witnessed(analysed)
         if isinstance(analysed, NotIncremental):
             return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
-        return Increment(analysed, known, None if clock is None else (clock, self.time), small)
+        return Increment(analysed, known, None if clock is None else (clock, self.time), small, tiny)
 
-    def outlook(self, own: int) -> Increment | EvaluateFully:
+    def outlook(self, own: Volume) -> Increment | EvaluateFully:
         """How a later change of any input would be treated: the increment of a time at which
         nothing changed, or why the query would be evaluated.
         """
@@ -101,7 +116,7 @@ class QueryChange:
             each for each in self.inputs.sides(analysed.relations, set()) if isinstance(each, InputSides)
         )
         clock = (self.time, self.time + 1) if analysed.marks else None
-        return Increment(analysed, known, clock, self._small(analysed, known, own))
+        return Increment(analysed, known, clock, *self._small(analysed, known, own))
 
     def analysed(self) -> Analysed | NotIncremental:
         """The query as one whose changes can be derived, if Spark reads it in the same way."""
@@ -122,18 +137,20 @@ class QueryChange:
         reason = misread(self.context, query_at(self.context.query, self.time), read, self.inputs.recorded)
         return NotIncremental(reason) if reason else read
 
-    def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: int) -> bool:
-        """Whether the columns that the query uses, plus the ``own`` bytes of its shard, are few
-        bytes.
+    def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: Volume) -> tuple[bool, bool]:
+        """Whether the columns that the query uses, with its ``own`` shard, are few rows and few
+        bytes, and whether they are tiny.
         """
         sizes = {parts(position.name)[-2:]: position.size for position in self.inputs.positions}
-        total = float(own)
+        size, rows = float(own.bytes), own.rows
         for each in sides:
-            size, used = sizes.get(parts(each.name)[-2:]), analysed.relations[each.name]
-            if size is None:
-                return False
-            total += size * len(used) / max(len(each.columns), 1)
-        return total <= limits.SMALL_BYTES
+            whole, used = sizes.get(parts(each.name)[-2:]), analysed.relations[each.name]
+            if whole is None:
+                return False, False
+            size += whole * len(used) / max(len(each.columns), 1)
+            rows += each.rows or 0
+        small = size <= limits.SMALL_BYTES and rows <= limits.SMALL_ROWS
+        return small, small and size <= limits.TINY_BYTES and rows <= limits.TINY_ROWS
 
 
 def _missed(changed: Collection[str], analysed: Analysed) -> str | None:

@@ -11,12 +11,17 @@ while the changes are staged. Then the `Bounds` of the decision have the last wo
 | the user wants nothing else (`incremental: never`) | `NEVER` |
 | contents had drifted, unless the run insists | `DRIFTED`, `DRIFTED_TWICE` |
 | earlier incremental runs were in vain, unless the run insists | `SLOW`, `USUALLY_MANY_KEYS` |
+| they were not fast, and the query was never evaluated since its first load | `NEVER_EVALUATED` |
 | the inputs or the query do not allow it | as `Evidence.increment` says |
 | it verifies, and the query may give different rows each time | |
 | it has few sums | nothing: the query over all of them is evaluated |
-| little data is read, unless the policy is `always` | `SMALL` |
+| little data is read, and earlier runs do not say that the changes may cost less | `SMALL` |
 | the last evaluation took less than 0.8 s, unless the run insists | `QUICK` |
 | otherwise | nothing: it computes from the changes |
+
+Earlier runs say that the changes of little data may cost less where an evaluation took 0.8 s or
+more, and computing from the changes took less, or has not been tried: so each way is tried once.
+Tiny data are left out of that.
 
 A run *insists* on the changes if the policy is `incremental: always`, or if it verifies: a
 verification has to separate the change from what was wrong before.
@@ -63,15 +68,16 @@ class Increment:
 
     ``inputs`` are the relations that are not read as the text of the query names them. ``clock`` is
     the times (ms) that `mv_now()` was and is, None if the query does not use it. ``small`` means
-    that so little data is read that evaluating the query costs no more, or, for a query over the
-    model's sums, that the sums are few. ``reading`` is a number for everything that decides how the
-    query is read.
+    that so little data is read that evaluating the query should cost no more, and ``tiny`` that it
+    does not, whatever earlier runs took; for a query over the model's sums, ``small`` means that
+    the sums are few. ``reading`` is a number for everything that decides how the query is read.
     """
 
     analysed: Analysed
     inputs: tuple[InputSides, ...]
     clock: tuple[int, int] | None = None
     small: bool = False
+    tiny: bool = False
     reading: int = 0
 
     @cached_property
@@ -122,14 +128,16 @@ class Bounds:
         """The check before the changes of an input are staged. `Analysed` explains ``linear``."""
         if self.none or not self.wary or each.rows is None:
             return None
-        many = each.updates is None or each.updates > _share(linear) * each.rows
+        few = max(limits.FEW_CHANGES, _share(linear) * each.rows)
+        many = each.updates is None or each.updates > few
         return EvaluateFully(Why.USUALLY_MUCH) if many else None
 
     def changed(self, each: InputSides, count: int, *, linear: bool) -> EvaluateFully | None:
         """The check once ``count`` rows of the input are known to have changed; a replaced row
         counts twice.
         """
-        if self.none or each.rows is None or count <= _share(linear) * each.rows:
+        few = count <= limits.FEW_CHANGES
+        if self.none or few or each.rows is None or count <= _share(linear) * each.rows:
             return None
         return EvaluateFully(Why.MUCH_CHANGED, each.name, f"{count / max(each.rows, 1):.0%}")
 
@@ -177,7 +185,10 @@ def decide(case: Case) -> Decision:
         return Decision(increment=increment, all_sums=True)
     free = case.policy is Incremental.ALWAYS or (case.summed and increment.small)
     if increment.small and not free:  # a verification is not about its cost
-        return Decision(EvaluateFully() if case.verify else EvaluateFully(Why.SMALL))
+        if case.verify:
+            return Decision(EvaluateFully())
+        if increment.tiny or not case.past.changes_may_pay():
+            return Decision(EvaluateFully(Why.SMALL))
     if not case.insists and not case.summed and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
     return Decision(None, increment, Bounds(free, wary=not case.insists and case.past.much_changes()))
@@ -204,7 +215,7 @@ def _in_vain(case: Case) -> Why | None:
     if case.summed:
         return Why.SLOW if history.slow(SUMMED) else None
     if history.slow():
-        return Why.SLOW
+        return Why.SLOW if history.evaluated_before() else Why.NEVER_EVALUATED
     return Why.USUALLY_MANY_KEYS if history.most_keys_change() else None
 
 

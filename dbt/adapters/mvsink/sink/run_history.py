@@ -54,6 +54,20 @@ class RunHistory:
         evaluated = self._evaluated()
         return evaluated is not None and evaluated < limits.QUICK_EVALUATION
 
+    def changes_may_pay(self) -> bool:
+        """Whether computing from the changes of little data may cost less than evaluating the
+        query: that takes long, and the other way was faster or has not been tried.
+        """
+        evaluated = self._evaluated()
+        if evaluated is None or evaluated < limits.QUICK_EVALUATION:
+            return False
+        last = self._timed(INCREMENTAL)[-2:]
+        return not last or min(seconds for _, _, seconds in last) <= limits.WORTHWHILE * evaluated
+
+    def evaluated_before(self) -> bool:
+        """Whether a run has evaluated the query and corrected the shard, after the first load."""
+        return bool(self._timed(EVALUATED))
+
     def slow(self, mode: str = INCREMENTAL) -> bool:
         """Whether evaluating the query takes hardly longer than the last two runs of this mode."""
         last = self._timed(mode)[-2:]
@@ -144,14 +158,15 @@ class RunHistory:
 
     def _by_load(self, changed: float) -> float | None:
         """How long an evaluation will take after that share of an input changed, estimated from the
-        first load: unlike a load, it also compares all rows, but writes only those that changed.
+        first load: unlike a load, it also compares all rows, but writes only those that changed,
+        and its session is not new.
         """
         loads = self._timed(LOADED)
         if not loads:
             return None
-        return loads[-1][2] * next(
-            (part for most, part in limits.BY_LOAD if changed <= most), limits.BY_LOAD_OF_MANY
-        )
+        part = next((part for most, part in limits.BY_LOAD if changed <= most), limits.BY_LOAD_OF_MANY)
+        guess = loads[-1][2] * part
+        return guess - min(limits.NEW_SESSION, guess / 2)
 
     def _timed(self, mode: str) -> list[_Timed]:
         return [
