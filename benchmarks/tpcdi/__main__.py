@@ -20,6 +20,7 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ from benchmarks.bench import start
 from benchmarks.tpcdi.comparison import difference
 from benchmarks.tpcdi.generator import CHANGED_IN_PLACE, Feed, changing
 from benchmarks.tpcdi.report import slowest, totals
-from benchmarks.tpcdi.variants import VARIANTS, Runner, VariantRun
+from benchmarks.tpcdi.variants import REBUILDS, VARIANTS, Runner, VariantRun
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SOURCE_SCHEMA = "tpcdi"
 LOAD, DML, NOTHING = "load", "dml", "nothing"
+THREADS = 2  # that compare
 
 
 def main() -> None:
@@ -42,9 +44,15 @@ def main() -> None:
     parser.add_argument(
         "--variants", nargs="+", default=["table", "parquet", "ours", "always"], choices=VARIANTS
     )
+    parser.add_argument("--select", nargs="+", help="only these models, as dbt's option of that name")
     parser.add_argument("--warm", type=int, default=1, help="runs of the first variant that do not count")
     parser.add_argument("--slowest", type=int, default=15, help="how many models the table of a run has")
-    parser.add_argument("--compare", choices=["each", "last"], default="each", help="after which batches")
+    parser.add_argument(
+        "--rebuild",
+        choices=["each", "last"],
+        default="each",
+        help="after which steps tables are rebuilt and compared",
+    )
     parser.add_argument("--json", type=Path, help="append what each model took to this file, a line each")
     parser.add_argument(
         "--keep", action="store_true", help="leave sources, shards and project in benchmarks/data"
@@ -74,21 +82,27 @@ def measure(place: Path, arguments: argparse.Namespace) -> list[VariantRun]:
     feed = Feed(place / "sources", arguments.scale)
     rows = feed.load()
     print(f"scale {arguments.scale:g}: {sum(rows.values())} rows of sources", flush=True)
-    runner = Runner(invoke, place, feed.place)
+    runner = Runner(invoke, place, feed.place, arguments.select or ())
     for _ in range(arguments.warm):
         runner.run(LOAD, arguments.variants[0])
     runs: list[VariantRun] = []
     steps = [LOAD, *arguments.batches]
     for number, step in enumerate(steps):
         change(session, feed, step)
+        rebuilt = arguments.rebuild == "each" or number == len(steps) - 1
         for variant in rotated(arguments.variants, number):
+            if variant in REBUILDS and not rebuilt:
+                continue
             run = runner.run(step, variant)
             runs.append(run)
             print(f"{step}, {variant}: {run.seconds:.2f} s, {run.ways()}", flush=True)
+            for each in run.models.values():
+                for warning in each.warnings:
+                    print(f"{each.model}: {warning}")
             if arguments.json:
                 with arguments.json.open("a") as file:
                     file.writelines(f"{line}\n" for line in run.lines())
-        if arguments.compare == "each" or number == len(steps) - 1:
+        if rebuilt:
             compare(session, runner, arguments.variants, step)
     return runs
 
@@ -131,13 +145,15 @@ def compare(session: Any, runner: Runner, variants: Sequence[str], step: str) ->
     """End if a model of another variant differs from the first one's."""
     first, *others = variants
     models = [model for variant, model in runner.relations if variant == first]
-    differing = []
-    for variant in others:
-        for model in models:
-            words = difference(session, runner.relations[first, model], runner.relations[variant, model])
-            if words:
-                differing.append(f"{step}, {variant}, {model}: {words}")
-                print(differing[-1], flush=True)
+    pairs = [(variant, model) for variant in others for model in models]
+
+    def words(pair: tuple[str, str]) -> str:
+        return difference(session, runner.relations[first, pair[1]], runner.relations[pair])
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        answers = zip(pairs, threads.map(words, pairs))
+        differing = [f"{step}, {variant}, {model}: {text}" for (variant, model), text in answers if text]
+    print("\n".join(differing))
     if differing:
         raise SystemExit(f"{len(differing)} models differ")
     print(f"{step}: all {len(models)} models of {', '.join(variants)} are equal", flush=True)

@@ -24,15 +24,12 @@ def difference(session: Any, left: str, right: str) -> str:
         f"select sum(_copies) as _copies, {names} from (select 1 as _copies, {shown} from {left} "
         f"union all select -1, {shown} from {right}) group by {names} having sum(_copies) <> 0"
     )
-    differing = session.sql(query).cache()
-    try:
-        missing, surplus = (
-            differing.where(f"_copies {sign} 0").selectExpr("coalesce(sum(abs(_copies)), 0)").first()[0]
-            for sign in (">", "<")
-        )
-        if missing == surplus == 0:
-            return ""
-        rows = "\n".join(str(row) for row in differing.orderBy(*(name for name, _ in columns)).take(6))
-        return f"{missing} rows are only in {left}, {surplus} only in {right}:\n{rows}"
-    finally:
-        differing.unpersist()
+    differing = session.sql(query)
+    if not differing.take(1):
+        return ""
+    missing, surplus = (
+        differing.where(f"_copies {sign} 0").selectExpr("coalesce(sum(abs(_copies)), 0)").first()[0]
+        for sign in (">", "<")
+    )
+    rows = "\n".join(str(row) for row in differing.orderBy(*(name for name, _ in columns)).take(6))
+    return f"{missing} rows are only in {left}, {surplus} only in {right}:\n{rows}"

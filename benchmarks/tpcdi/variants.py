@@ -29,6 +29,7 @@ class ModelRun:
     inserted: int
     deleted: int
     steps: Mapping[str, float]
+    warnings: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,14 @@ class VariantRun:
 
 @dataclass
 class Runner:
-    """A copy of the project below ``place``, over the ``sources``."""
+    """A copy of the project below ``place``, over the ``sources``; of it the ``selected`` models,
+    all if there are none.
+    """
 
     invoke: Callable[[Sequence[str]], Any]
     place: Path
     sources: Path
+    selected: Sequence[str] = ()
     relations: dict[tuple[str, str], str] = field(default_factory=dict)  # by variant and model
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class Runner:
             str(self.place / "logs"),
         ]
         arguments += ["--vars", json.dumps({"tpcdi_sources": str(self.sources)})]
+        arguments += ["--select", *self.selected] if self.selected else []
         arguments += ["--full-refresh"] if variant == APPENDING and step == "dml" else []
         started = time.monotonic()
         results = self.invoke(arguments)
@@ -108,4 +113,5 @@ def _model_run(result: Any) -> ModelRun | None:
         response.get("rows_inserted", 0),
         response.get("rows_deleted", 0),
         response.get("seconds", {}),
+        response.get("warnings", []),
     )
