@@ -10,7 +10,7 @@ from random import Random
 # statements that follow one another; none if the table cannot take them
 Writes = Callable[[Random, str, int], Sequence[str]]
 # what Spark refuses of a table, by the error's text: in words, or by an error of a class of its own
-REFUSALS = ("GC is disabled", r"^\[(?!INTERNAL_ERROR)[A-Z_]+[.\]]")
+REFUSALS = ("GC is disabled", r"^\s*\[(?!INTERNAL_ERROR)[A-Z_]+[.\]]")
 LAST = "columns mapped"  # nothing finds the column afterwards
 
 
@@ -70,7 +70,7 @@ DELTA_WRITES: Mapping[str, Writes] = {
     "restore": _restored,
     "truncate": _plain("truncate table {t}"),
     "properties": _one_of(
-        "alter table {t} set tblproperties ('owner' = 'n{n}')",
+        "alter table {t} set tblproperties ('team.owner' = 'n{n}')",
         "alter table {t} set tblproperties ('delta.appendOnly' = 'true')",
         "alter table {t} set tblproperties ('delta.enableDeletionVectors' = 'false')",
         "alter table {t} set tblproperties ('delta.deletedFileRetentionDuration' = 'interval 1 days')",
@@ -135,7 +135,7 @@ ICEBERG_WRITES: Mapping[str, Writes] = {
     "removal of orphans (vacuum)": _call("remove_orphan_files"),
     "truncate": _plain("truncate table {t}"),
     "properties": _one_of(
-        "alter table {t} set tblproperties ('owner' = 'n{n}')",
+        "alter table {t} set tblproperties ('team.owner' = 'n{n}')",
         "alter table {t} set tblproperties ('history.expire.max-snapshot-age-ms' = '1')",
         "alter table {t} set tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', 'write.metadata.previous-versions-max' = '1')",
         "alter table {t} unset tblproperties ('gc.enabled')",

@@ -26,8 +26,8 @@ from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.long.history import shortened
 from tests.long.iceberg_tables import ENTRY, IcebergHistory
+from tests.long.input_histories import reason
 from tests.long.kept import arguments
 from tests.long.published_rows import FewColumns, ManyColumns
 from tests.long.published_tables import DEFECTS, History
@@ -78,10 +78,9 @@ class WithSpark(History):
             try:
                 self.spark.sql(statement)
             except Exception as error:
-                reason = shortened(str(error).strip().splitlines()[0])
                 if not any(re.search(known, str(error)) for known in REFUSALS):
                     raise AssertionError(f"{statement}: {error}") from error
-                return f"Spark refuses {name}: {reason}"
+                return f"Spark refuses {name}: {reason(error)}"
         if lost := before - self._files():
             raise AssertionError(f"{self.written[-1]} took {lost}")
         return f"Spark: {name}"
