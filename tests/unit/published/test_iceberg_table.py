@@ -194,6 +194,24 @@ def test_a_table_that_another_tool_upgrades_is_made_again(history):
     assert history.format.load()._newest.metadata.format_version == 2
 
 
+def test_no_two_names_have_one_id_after_another_tool_renamed_a_column(catalogued):
+    """It adds the new name to the mapping's entry. Spark reads no table that has an id twice."""
+    added(catalogued, row(1))
+
+    def change(table):
+        with table.transaction() as transaction, transaction.update_schema() as update:
+            update.rename_column("name", "other")
+            update.rename_column("tags", "more")
+
+    catalogued._foreign(change)
+    added(catalogued, row(2))
+    fields = [*json.loads(catalogued.format.load()._metadata.properties["schema.name-mapping.default"])]
+    for field in fields:
+        fields += field.get("fields", ())
+    ids = [field["field-id"] for field in fields]
+    assert len(ids) == len({*ids}) and not {"other", "more"} & {*(fields[n]["names"][0] for n in range(3))}
+
+
 def test_versions_that_another_tool_compresses_are_known(history):
     """Spark does with `write.metadata.compression-codec` = `gzip`; readers take the newest."""
     added(history, row(1))

@@ -11,7 +11,7 @@ columns, with ids that no column of the table has:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -100,13 +100,23 @@ def with_ids(columns: pa.Schema, known: Ids, last: int) -> dict[Path, int]:
     """The ``known`` ids, and new ones for the other paths of these columns, which begin after
     ``last``, the last id that the table has used.
     """
-    ids = {path: number for path, number in known.items() if path[0] not in META}
+    paths = [path for field in columns for path in _paths((field.name,), field.type)]
+    ids = _with_one_path({path: number for path, number in known.items() if path[0] not in META}, paths)
     following = max([last, *ids.values()]) + 1
-    for field in columns:
-        for path in _paths((field.name,), field.type):
-            if path not in ids:
-                ids[path], following = following, following + 1
+    for path in paths:
+        if path not in ids:
+            ids[path], following = following, following + 1
     return {**ids, **{(name,): HIDDEN + number for number, name in enumerate(META)}}
+
+
+def _with_one_path(ids: Ids, preferred: Collection[Path]) -> dict[Path, int]:
+    """Each id with one of its paths. If another tool renames a column, the mapping's entry has both
+    names; entries of their own with one id would be an error to readers.
+    """
+    kept: dict[int, Path] = {}
+    for path in sorted(ids, key=lambda each: each not in preferred):
+        kept.setdefault(ids[path], path)
+    return {path: number for path, number in ids.items() if kept[number] == path}
 
 
 def _paths(path: Path, kind: pa.DataType) -> Iterator[Path]:
