@@ -151,6 +151,7 @@ else
 	$(BIN)/python -m benchmarks.plans
 	$(BIN)/python -m benchmarks.side_by_side --shares 0.0001 0.001 0.01 0.03 0.1
 	$(BIN)/python -m benchmarks.choice
+	$(BIN)/python -m benchmarks.tpcdi
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.published
 	$(BIN)/python -m benchmarks.small_models
