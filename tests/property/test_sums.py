@@ -103,6 +103,9 @@ class OfSums:
     def progress(self, state, time) -> Progress:
         return Progress(plan=1, positions=self.kept.numbers(), files=files_number(state.files))
 
+    def input_changes(self, state, recorded, time):
+        return None
+
     def increment(self, state, recorded, time):
         return self.kept.increment(recorded)
 

@@ -66,6 +66,9 @@ class KnownInputs:
         }
         return Progress() if self.moves else Progress(plan=self.plan, files=files_number(state.files))
 
+    def input_changes(self, state: Any, recorded: Any, time: int) -> None:
+        return None
+
     def increment(self, state: Any, recorded: Any, time: int) -> Increment | EvaluateFully:
         if not self.read or self.contents is None:
             return EvaluateFully(Why.NOTHING_RECORDED)

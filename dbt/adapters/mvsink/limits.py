@@ -75,6 +75,8 @@ CHUNK_ROWS = 2**17
 COMPARED_WHOLE = 100_000
 # Of the rows of both sides: beyond, comparing costs as much as writing them.
 NEARLY_ALL = 0.4
+# Rows that one changed row of an input may change, as long as no run has shown how many.
+CHANGED_PER_CHANGE = 10
 # Rows of a base. Below, evaluating the query twice costs little, and no column locates its rows.
 LOCATED_ROWS = 1_000_000
 # Rows of the sample that shows which column locates them; the share of them with different values,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.sink.run_history import BUCKETS
 from tests.functional.materialization.base import MV, SOURCE, Base, configured
 
 
@@ -183,6 +187,25 @@ class TestRuns(Base):
         )
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "`payload` has type variant" in results[0].message
+
+
+class TestInputChanges(Base):
+    """What a run knows of its inputs before it evaluates the query."""
+
+    START: ClassVar[dict[str, str]] = {
+        "base.sql": MV,
+        "mv.sql": "{{ config(materialized='self_correcting_mv', incremental='never') }} select * from {{ ref('base') }}",
+    }
+
+    def test_a_large_table_is_compared_by_how_many_rows_of_its_inputs_changed(self, project, monkeypatch):
+        monkeypatch.setattr(limits, "COMPARED_WHOLE", 0)
+        run_dbt(["run", "--full-refresh"])
+        self.set_source(project, SOURCE.replace("'c'", "'x'"))
+        run_dbt(["run"])
+        with ShardClient().open_reader(self.uri(project)) as reader:
+            note = next(commit.note for commit in reversed(reader.history(9)) if commit.note.mode)
+        assert (note.input_changes, note.way, note.why) == (2, BUCKETS, "never")
+        assert self.rows(project) == [(1, "a"), (2, "b"), (3, "x")]
 
 
 class TestOwner(Base):

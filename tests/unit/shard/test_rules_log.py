@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from dbt.adapters.mvsink.shard import (
     CommitNote,
     CompactionPlan,
     InvalidUsage,
+    ReadPoints,
     ShardClient,
     ShardReplaced,
     StorageError,
@@ -228,6 +230,21 @@ def rich(handle):
     handle.release_hold("gone")
     handle.set_properties({"owner": "me"})
     return handle.state()
+
+
+def test_every_field_of_a_note_comes_back(handle):
+    texts = ("purpose", "invocation_id", "mode", "way", "why", "reason", "definition")
+    values = {
+        "read": ReadPoints({"a": 1}, {"b": 2}, {"c": "d"}),
+        "audits": ("x", "y"),
+        "seconds": 0.5,
+        "share": 0.25,
+    }
+    values |= {name: f"some {name}" for name in texts}
+    names = [each.name for each in fields(CommitNote)]
+    note = CommitNote(**{name: values.get(name, number) for number, name in enumerate(names, 1)})
+    handle.set_properties({"owner": "me"}, note)
+    assert handle.history(1)[0].note == note
 
 
 STORED = {"upper": 7, "since": 3, "hold:task": 4, "hold:gone": EMPTY_FRONTIER, "input:orders": 41}

@@ -97,7 +97,7 @@ def test_a_verification_evaluates_what_the_author_wrote_as_long_as_it_reads_the_
     texts, deleted = [], []
     batch = SimpleNamespace(delete=lambda: deleted.append(texts[-1]))
 
-    def stage(at):
+    def stage(at, *_):
         texts.append(at.desired.query)
         return Written(batch, Counts(1, 0))
 

@@ -145,6 +145,18 @@ class QueryInputs:
                 rows = QueryRows(f"select * from {name}")
                 yield InputSides(name, self._columns(name), rows, rows)
 
+    def updates(self) -> int | None:
+        """How many updates the changed inputs have, at most. None if one does not count them."""
+        total, shards = 0, self.references.shards
+        for position in self.changed:
+            if position.kind == CLOCK or position.name not in shards or self.why_unknown(position):
+                return None
+            sides = self._shard(shards[position.name].name, position, {position.name})
+            if isinstance(sides, EvaluateFully) or sides.updates is None:
+                return None
+            total += sides.updates
+        return total
+
     def _shard(self, name: str, position: Position, changed: Collection[str]) -> InputSides | EvaluateFully:
         reference, now = self.references.shards[position.name], position.number
         before = self.recorded(position.id)

@@ -164,6 +164,12 @@ class InputEvidence:
         columns = (f"{each.name} {list(map(str, each.columns))}" for each in increment.inputs)
         return replace(increment, reading=number_of([f"plan {self.plan}", *columns]))
 
+    def input_changes(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> int | None:
+        """See `Evidence`."""
+        return None if self.problem(state) else self.change(recorded, time).inputs.updates()
+
     def outlook(
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
     ) -> Increment | EvaluateFully:

@@ -136,10 +136,11 @@ class CommitNote:
 
     ``mode`` is how the contents were computed. ``way`` is what the sink compared; the next run
     chooses its way by it. ``share`` is the largest share of an input's rows whose changes were
-    staged. ``why`` is the name in `reasons.Why` of why the query was evaluated, and ``reason`` says
-    so in words. ``audits`` are digests of the audits that the contents passed, and ``audited`` is
-    the version of the log that they were then compared with. ``definition`` is a digest of the
-    model's text.
+    staged. ``input_changes`` is how many rows of the inputs had changed, at most, if the query was
+    evaluated and that was known. ``why`` is the name in `reasons.Why` of why the query was
+    evaluated, and ``reason`` says so in words. ``audits`` are digests of the audits that the
+    contents passed, and ``audited`` is the version of the log that they were then compared with.
+    ``definition`` is a digest of the model's text.
     """
 
     rows_inserted: int = 0
@@ -153,6 +154,7 @@ class CommitNote:
     mode: str = ""
     way: str = ""
     share: float | None = None
+    input_changes: int | None = None
     why: str = ""
     reason: str = ""
     audits: tuple[str, ...] = ()

@@ -73,6 +73,14 @@ class Evidence(Protocol):
         """
         ...
 
+    def input_changes(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> int | None:
+        """How many rows of the inputs changed since the contents of ``state`` were computed, at
+        most; None if that is not known, or if something else changed.
+        """
+        ...
+
 
 class OwnText(Protocol):
     """The query as its author wrote it, in which this adapter has replaced nothing but the time."""
@@ -122,6 +130,11 @@ class NoEvidence:
         self, state: ShardState, recorded: Callable[[str], int | None], time: int
     ) -> Increment | EvaluateFully:
         return EvaluateFully()
+
+    def input_changes(
+        self, state: ShardState, recorded: Callable[[str], int | None], time: int
+    ) -> int | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -223,6 +236,7 @@ def note_of(
         mode="" if time is None else written.mode,
         way=written.way,
         share=written.share,
+        input_changes=written.input_changes,
         why=written.full.why.code,
         reason=written.full.text.partition("\n")[0][:LONGEST_REASON],  # some are errors of the engine
         audits=written.audits,

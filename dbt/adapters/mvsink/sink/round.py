@@ -67,7 +67,7 @@ class Written:
     if no other way was tried. ``proof`` is what to record about how the query's changes are read
     (`trust`). ``compared`` means that it was compared with all rows of the query by an independent
     digest; ``rewritten`` says why these were not the rows of the author's text. `CommitNote`
-    explains ``share``, ``audits`` and ``audited``.
+    explains ``share``, ``input_changes``, ``audits`` and ``audited``.
     """
 
     batch: Batch | None
@@ -85,6 +85,7 @@ class Written:
     rewritten: str = ""
     way: str = ""
     share: float | None = None
+    input_changes: int | None = None
     audits: tuple[str, ...] = ()
     audited: int | None = None
     evaluated: bool = True  # False: no contents were computed, only the upper moves

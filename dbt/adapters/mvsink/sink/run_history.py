@@ -98,14 +98,15 @@ class RunHistory:
 
     # how to compare what was evaluated
 
-    def comparison(self, shard: Layout) -> str:
-        """How to compare a large shard with its query's rows.
+    def comparison(self, shard: Layout, input_changes: int | None = None) -> str:
+        """How to compare a large shard with its query's rows, of whose inputs so many rows changed;
+        None if that is not known.
 
         Between few changes and nearly all, it depends on the query which costs less: evaluating it
         a second time, or writing and reading all its rows. Both are tried; then the faster one is
         used until the log forgets the other.
         """
-        changed = self.changed_last(shard)
+        changed = self.expected_change(shard, input_changes)
         if not shard.detectable or nearly_all(changed, shard.rows, shard):
             return ONCE
         if changed < Buckets.of(shard).nearly_all:
@@ -117,6 +118,23 @@ class RunHistory:
         }
         untried = [way for way in (HASHES, ONCE) if way not in took]
         return untried[0] if untried else min(took, key=took.__getitem__)
+
+    def expected_change(self, shard: Layout, input_changes: int | None) -> int:
+        """How many rows a run will insert and delete: as many for each changed row of the inputs as
+        the run with the most similar number of these. If none is remembered, as many as the last
+        run, but at most `limits.CHANGED_PER_CHANGE` for each.
+        """
+        if input_changes is None:
+            return self.changed_last(shard)
+        counted = [(note.input_changes, _rows(note)) for note in self.notes if note.input_changes]
+        if not counted:
+            return min(self.changed_last(shard), limits.CHANGED_PER_CHANGE * input_changes)
+
+        def unlike(run: tuple[int, int]) -> float:
+            return max(run[0], input_changes) / max(min(run[0], input_changes), 1)
+
+        before, rows = min(reversed(counted), key=unlike)
+        return rows * input_changes // before
 
     def changed_last(self, shard: Layout) -> int:
         """How many rows the last run inserted and deleted, as far as the log has it.

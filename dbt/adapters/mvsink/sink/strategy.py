@@ -60,13 +60,17 @@ class Strategy:
         try:
             if isinstance(change, Written):
                 return self._verified(change, at)
-            written = self._verification(at) if self.request.verify else self.write.stage(at)
+            written = self._verification(at) if self.request.verify else self._evaluated(at)
         except EngineError as error:
             return self._recorded_error(error, at)
         drift = None
         if settled and not at.shard.empty:
             drift = Drift(written.counts, noise=not self._repeatable(at))
         return replace(written, full=change, loaded=at.shard.empty, drift=drift)
+
+    def _evaluated(self, at: Round) -> Written:
+        evidence = self.request.evidence
+        return self.write.stage(at, lambda: evidence.input_changes(at.state, self.recorded, at.time))
 
     def _verification(self, at: Round) -> Written:
         """The correction, after the shard was compared with the desired contents by an independent

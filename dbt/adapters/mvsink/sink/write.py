@@ -31,7 +31,7 @@ Nothing here commits: a staged batch is appended, or deleted, by the driver.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -77,17 +77,21 @@ class Write:
     def __post_init__(self) -> None:
         self.stager = Stager(self.engine, self.handle, self.model, self.watch)
 
-    def stage(self, at: Round) -> Written:
-        """Stage the correction after which the shard holds the desired contents."""
+    def stage(self, at: Round, input_changes: Callable[[], int | None] = lambda: None) -> Written:
+        """Stage the correction after which the shard holds the desired contents. See
+        `Evidence.input_changes`.
+        """
         if at.shard.empty:
             written = self.first_load(at)
         elif at.shard.rows <= limits.COMPARED_WHOLE:
             written = self.whole_rows(at)
         else:
-            way = RunHistory.of(self.handle).comparison(at.shard)
+            changes = input_changes()
+            way = RunHistory.of(self.handle).comparison(at.shard, changes)
             twice = self._by_buckets(at) if way == BUCKETS else self._by_hashes(at) if way == HASHES else None
             written = self._once(at) if twice is None else twice
-            written = replace(written, way=way if twice is not None or way == ONCE else "")
+            way = way if twice is not None or way == ONCE else ""
+            written = replace(written, way=way, input_changes=changes)
         if written.batch is None:
             lower, upper = at.description.lower, at.description.upper
             log.debug("%s: skipping empty [%s, %s)", self.model, lower, upper)
