@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dbt_common.events import functions
 from dbt_common.events.event_manager_client import get_event_manager
 
 from tests.support import incremental_modes, table_modes
@@ -58,10 +59,12 @@ def warnings_are_no_errors() -> Iterator[None]:
     """A module may end with `--warn-error`, which dbt keeps until its next command: not all tests
     give it one.
     """
-    manager: Any = get_event_manager()
-    before = manager._warn_error, manager._warn_error_options
-    yield
-    manager._warn_error, manager._warn_error_options = before
+    with pytest.MonkeyPatch.context() as patch:  # puts back what is there now
+        for name in ("_warn_error", "_warn_error_options"):
+            patch.setattr(get_event_manager(), name, getattr(get_event_manager(), name))
+        for name in ("WARN_ERROR", "WARN_ERROR_OPTIONS"):
+            patch.setattr(functions, name, getattr(functions, name))
+        yield
 
 
 @pytest.fixture
