@@ -134,7 +134,7 @@ class Evaluated:
     name: str
     handle: object
 
-    def stage(self, at):
+    def stage(self, at, *_):
         state = self.handle.state()
         before = self.world.rows(self.name, state.upper.stored() - 1) if state.readable else Counter()
         return self.difference(before, at)
