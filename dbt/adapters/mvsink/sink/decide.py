@@ -128,16 +128,14 @@ class Bounds:
         """The check before the changes of an input are staged. `Analysed` explains ``linear``."""
         if self.none or not self.wary or each.rows is None:
             return None
-        few = max(limits.FEW_CHANGES, _share(linear) * each.rows)
-        many = each.updates is None or each.updates > few
+        many = each.updates is None or each.updates > _most(each.rows, linear)
         return EvaluateFully(Why.USUALLY_MUCH) if many else None
 
     def changed(self, each: InputSides, count: int, *, linear: bool) -> EvaluateFully | None:
         """The check once ``count`` rows of the input are known to have changed; a replaced row
         counts twice.
         """
-        few = count <= limits.FEW_CHANGES
-        if self.none or few or each.rows is None or count <= _share(linear) * each.rows:
+        if self.none or each.rows is None or count <= _most(each.rows, linear):
             return None
         return EvaluateFully(Why.MUCH_CHANGED, each.name, f"{count / max(each.rows, 1):.0%}")
 
@@ -219,5 +217,7 @@ def _in_vain(case: Case) -> Why | None:
     return Why.USUALLY_MANY_KEYS if history.most_keys_change() else None
 
 
-def _share(linear: bool) -> float:
-    return limits.MAX_CHANGED_LINEAR if linear else limits.MAX_CHANGED
+def _most(rows: int, linear: bool) -> float:
+    """How many changes of an input with so many rows are not much."""
+    share = limits.MAX_CHANGED_LINEAR if linear else limits.MAX_CHANGED
+    return max(limits.FEW_CHANGES, share * rows)
