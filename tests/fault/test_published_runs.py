@@ -18,7 +18,7 @@ from random import Random
 import pytest
 from deltalake.exceptions import TableNotFoundError
 
-from tests.fault.test_runs import ENVIRONMENT, LOOP, outcome
+from tests.fault.test_runs import ENVIRONMENT, let_both_run, running_at_once
 from tests.support.projects import Project
 from tests.support.seldom import often
 from tests.support.table_readers import by_deltalake
@@ -180,21 +180,9 @@ def test_two_at_once(tmp_path, monkeypatch):
     shards, source, place = tmp_path / "shards", tmp_path / "source", tmp_path / "rounds"
     place.mkdir()
     projects = [Published(tmp_path / name, shards, source) for name in ("one", "two")]
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", LOOP, name, str(place), str(rounds)],
-            cwd=project.root, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL,
-        )
-        for name, project in zip(("one", "two"), projects)
-    ]  # fmt: skip
-    try:
+    with running_at_once(projects, place, rounds) as workers:
         for number in range(rounds):
             projects[0].follow(rows_of(number))
             projects[0].set_source(rows_of(number))
-            (place / f"go-{number}").touch()
-            for name in ("one", "two"):
-                assert outcome(place / f"{name}-{number}", workers) == "ok"
+            let_both_run(place, number, workers)
             assert projects[0].shown() == projects[0].wanted, number
-    finally:
-        for worker in workers:
-            worker.wait(timeout=550) if number == rounds - 1 else worker.kill()

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from dbt.adapters.mvsink.shard import ShardClient, WriteHandle
@@ -95,9 +96,20 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
     shards, source, place = tmp_path / "shards", tmp_path / "source", tmp_path / "rounds"
     place.mkdir()
     projects = [Project(tmp_path / name, shards, source) for name in ("one", "two")]
+    with running_at_once(projects, place, ROUNDS) as workers:
+        for round_ in range(ROUNDS):
+            wanted = [(i, f"round {round_ if i % 2 else 0}") for i in range(20)] + [(7, "twice")] * 2
+            projects[0].set_source(wanted)
+            let_both_run(place, round_, workers)
+            assert projects[0].contents() == sorted(wanted), round_
+
+
+@contextmanager
+def running_at_once(projects, place, rounds):
+    """A process for each of two projects, `one` and `two`, that runs it in each round."""
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", LOOP, name, str(place), str(ROUNDS)],
+            [sys.executable, "-c", LOOP, name, str(place), str(rounds)],
             cwd=project.root,
             env={**os.environ, **ENVIRONMENT},
             stdout=subprocess.DEVNULL,
@@ -105,16 +117,21 @@ def test_two_simultaneous_runs_on_changing_data(tmp_path):
         for name, project in zip(("one", "two"), projects)
     ]
     try:
-        for round_ in range(ROUNDS):
-            wanted = [(i, f"round {round_ if i % 2 else 0}") for i in range(20)] + [(7, "twice")] * 2
-            projects[0].set_source(wanted)
-            (place / f"go-{round_}").touch()
-            for name in ("one", "two"):
-                assert outcome(place / f"{name}-{round_}", workers) == "ok"
-            assert projects[0].contents() == sorted(wanted), round_
+        yield workers
+    except BaseException:
+        for worker in workers:
+            worker.kill()
+        raise
     finally:
         for worker in workers:
-            worker.wait(timeout=550) if round_ == ROUNDS - 1 else worker.kill()
+            worker.wait(timeout=550)
+
+
+def let_both_run(place, number, workers):
+    """A round: both must succeed."""
+    (place / f"go-{number}").touch()
+    for name in ("one", "two"):
+        assert outcome(place / f"{name}-{number}", workers) == "ok"
 
 
 def outcome(path, workers):
