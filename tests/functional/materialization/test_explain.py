@@ -40,7 +40,7 @@ LATER = {
     "over_both": "incremental, unless spark_catalog.{schema}.files changes",
     "small": SMALL,
     "never": "not incremental: incremental: never",
-    "of_today": "incremental",
+    "of_today": "incremental, unless the value of mv_now() changes",
     "of_now": SMALL,
     "random": "not incremental: rand() differs from run to run, or from session to session",
     "totals": "incremental",
@@ -100,9 +100,14 @@ class TestExplain:
         assert self.rules["random"] == []
 
         run_dbt(["run"])
-        [limited, greatest] = [responses(project)[name]["warnings"] for name in ("limited", "greatest")]
+        [limited, greatest, today] = [
+            responses(project)[name]["warnings"] for name in ("limited", "greatest", "of_today")
+        ]
         cannot = "`incremental` is always, but runs after this one cannot be, and will fail: "
         assert limited == [cannot + "line 1: LIMIT or OFFSET"]
+        dated = "the first run of each new value of its `mv_now()` cannot be, and will fail: "
+        dated += "line 1: mv_now() outside WHERE, and its value changed"
+        assert today == [f"`incremental` is always, but {dated}"]
         assert len(greatest) == 1 and "`state` is always, but it keeps no sums: " in greatest[0]
         explained = self.explained(project)
         assert explained["limited"].endswith(f"after a change: it fails, {LIMITED}")
@@ -126,7 +131,7 @@ class TestExplain:
         [moved] = self.inputs["followed"]
         assert re.fullmatch(rf" +{project.test_schema}\.base +shard +changed: 20\S+Z -> 20\S+Z", moved)
         assert re.fullmatch(r"evaluated \d+\.\d s\)", self.seconds["followed"])
-        run_dbt(["run", "--exclude", "over_both", "limited"])
+        run_dbt(["run", "--exclude", "over_both", "limited", "of_today"])  # which fails after midnight
         assert {name: responses(project)[name]["mode"] for name in ("followed", "totals", "small", "greatest")} == {
             "followed": "incremental",
             "totals": "incremental",

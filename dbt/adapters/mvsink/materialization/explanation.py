@@ -100,13 +100,15 @@ def option_warnings(
     same = before.readable and not timing.generation and before.plan == opened.handle.state().plan
     if same or evidence is None or timing.time is None or context.read_only or not _always(opened):
         return
+    explained = _Explained(evidence, opened, timing.time)
     try:
-        reason = _Explained(evidence, opened, timing.time).later()
+        reason, dated = explained.later(), explained.dated
     except LOWER_ERRORS as error:  # the run itself has succeeded
         log.info("%s: what later runs will do is not known: %s", context.model, error)
         return
-    if reason:
-        yield f"`incremental` is always, but runs after this one cannot be, and will fail: {reason}"
+    if reason or dated is not None:
+        which = "runs after this one" if reason else "the first run of each new value of its `mv_now()`"
+        yield f"`incremental` is always, but {which} cannot be, and will fail: {reason or dated}"
 
 
 def _always(opened: Opened) -> bool:
@@ -125,7 +127,7 @@ class _Explained:
         state, recorded = self.opened.handle.state(), self.opened.handle.progress
         unknown = self.evidence.change(recorded, self.time).inputs.unknown()
         inputs = [
-            _input(position, recorded, known=position.name not in unknown)
+            _input(position, recorded, known=position.name not in unknown and not self._refused_clock(position))
             for position in self.evidence.positions(self.time)
         ]
         due = verification_due(self.opened.context, state)
@@ -153,6 +155,20 @@ class _Explained:
         unknown = {parts(name)[-2:] for name in self.evidence.change(recorded, self.time).inputs.unknown()}
         known = {each.name for each in _inputs(outlook) if parts(each.name)[-2:] not in unknown}
         return self._full(outlook, known).text
+
+    @cached_property
+    def dated(self) -> str | None:
+        """Why a run evaluates the query when the value of an expression of `mv_now()` changes, as
+        that of `cast(mv_now() as date)` does at midnight; None if it need not.
+        """
+        analysed = self.evidence.change(self.opened.handle.progress, self.time).analysed()
+        if not isinstance(analysed, Analysed) or not analysed.marks:
+            return None
+        plan = delta(analysed, {}, (self.time, self.time + 1))
+        return plan.reason if isinstance(plan, NotIncremental) else None
+
+    def _refused_clock(self, position: Position) -> bool:
+        return position.kind == CLOCK and self.dated is not None
 
     def _full(self, increment: Increment | EvaluateFully, changed: Collection[str]) -> EvaluateFully:
         """Why the query would be evaluated after a change of the inputs ``changed``; `Why.UNSAID`

@@ -81,7 +81,8 @@ def _verdict(values: Values) -> str:
 def _outlook(values: Values, failing: str) -> str:
     if values["later"]:
         return f"{f'{failing}, ' if values['always'] else ''}not incremental: {values['later']}"
-    names = [each["name"] for each in values["inputs"] if each["changes"] != "known"]
+    unknown = [each for each in values["inputs"] if each["changes"] != "known"]
+    names = [f"the value of {each['name']}" if each["kind"] == "clock" else each["name"] for each in unknown]
     return f"incremental, unless {' or '.join(names)} changes" if names else "incremental"
 
 
