@@ -127,7 +127,7 @@ class _Explained:
         state, recorded = self.opened.handle.state(), self.opened.handle.progress
         unknown = self.evidence.change(recorded, self.time).inputs.unknown()
         inputs = [
-            _input(position, recorded, known=position.name not in unknown and not self._refused_clock(position))
+            _input(position, recorded, known=position.name not in unknown and self._maintained(position))
             for position in self.evidence.positions(self.time)
         ]
         due = verification_due(self.opened.context, state)
@@ -167,8 +167,8 @@ class _Explained:
         plan = delta(analysed, {}, (self.time, self.time + 1))
         return plan.reason if isinstance(plan, NotIncremental) else None
 
-    def _refused_clock(self, position: Position) -> bool:
-        return position.kind == CLOCK and self.dated is not None
+    def _maintained(self, position: Position) -> bool:
+        return position.kind != CLOCK or self.dated is None
 
     def _full(self, increment: Increment | EvaluateFully, changed: Collection[str]) -> EvaluateFully:
         """Why the query would be evaluated after a change of the inputs ``changed``; `Why.UNSAID`
