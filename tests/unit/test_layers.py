@@ -297,3 +297,13 @@ def test_sizes_that_decide_are_in_limits(package):
         if isinstance(name, ast.Name) and name.id.isupper()
     }
     assert {(module, name) for module, name in own if name not in NOT_SIZES.get(module, ())} == set()
+
+
+def test_no_link_is_tracked():
+    """One to a place on its author's machine was once: wherever that place is missing, nothing can
+    be written below it.
+    """
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "--stage"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [line for line in listed.splitlines() if line.startswith("120000")] == []
