@@ -66,7 +66,8 @@ test: lint $(VENV)/java-classes.jsa
 # tables.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not seldom" $(ROUGH)
-	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG) tests/functional/materialization/test_iceberg_tables.py::TestByPath
+	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG) \
+	  $(addprefix tests/functional/materialization/test_iceberg_tables.py::,TestByPath test_spark_reads_it_in_the_profiles_catalog)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
 
 # Not in CI: before a release, and when rules, macros or the adapter's methods change.

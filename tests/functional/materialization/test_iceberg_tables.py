@@ -11,10 +11,16 @@ import pytest
 from dbt.tests.util import run_dbt
 from pyiceberg.catalog import load_catalog
 
+from dbt.adapters.mvsink.connection.iceberg_catalog import spark_catalog
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from tests.functional.connection.processes import make_project
 from tests.functional.materialization.base import configured
 from tests.functional.materialization.test_published_tables import Published, values
+from tests.support.dbt_process import dbt_process
 from tests.support.iceberg_readers import ICEBERG_READERS
+from tests.support.iceberg_rest import SECRETS, by_credential, by_token, rest_catalog
 
+SETTINGS = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
 MODEL = configured(file_format="iceberg")
 
 
@@ -78,12 +84,26 @@ class TestInACatalog(Published):
         assert not lake.table_exists(name) and not (place / "metadata").exists()
 
 
+class TestInARestCatalog(TestInACatalog):
+    """The same, over HTTP."""
+
+    START = TestInACatalog.START
+
+    @pytest.fixture(scope="class")
+    def catalog(self, tmp_path_factory):
+        with rest_catalog(tmp_path_factory.mktemp("rest")) as (uri, _):
+            yield by_token(uri)
+
+
+needs_iceberg = pytest.mark.skipif(
+    "iceberg" not in os.environ.get("MVSINK_FORMATS", ""), reason="needs MVSINK_FORMATS=delta,iceberg"
+)
+
+
 class TestByPath(Published):
     START = {"mv.sql": MODEL}
 
-    @pytest.mark.skipif(
-        "iceberg" not in os.environ.get("MVSINK_FORMATS", ""), reason="needs MVSINK_FORMATS=delta,iceberg"
-    )
+    @needs_iceberg
     def test_spark_reads_it(self, project):
         self.run(project, "--full-refresh")
         self.set_source(project, values("(1, 'a')", "(2, 'B')", "(2, 'B')", "(4, null)"))
@@ -92,3 +112,41 @@ class TestByPath(Published):
         project.run_sql(f"create or replace temporary view by_path using iceberg options (path '{place}')")
         rows = project.run_sql("select * from by_path", fetch="all")
         assert Counter(map(tuple, rows)) == Counter([(1, "a"), (2, "B"), (2, "B"), (4, None)])
+
+
+# The two differ only in how a client proves who it is. Of the first, the profile has pyiceberg's
+# properties, of the second Spark's settings.
+READ = """-- depends_on: {{{{ ref('mv') }}}}
+{{% for catalog in ('lake', 'by_token') %}}
+select 'missing', * from (select * from ({0}) except all select * from {{{{ catalog }}}}.s.mv) union all
+select 'unexpected', * from (select * from {{{{ catalog }}}}.s.mv except all select * from ({0}))
+{{{{ 'union all' if not loop.last }}}} {{% endfor %}}"""
+
+
+def settings_of(catalog):
+    """Spark's settings for the catalog with these properties."""
+    profile = MvsinkCredentials(schema="s", formats=["iceberg"], iceberg_catalog=catalog)
+    return spark_catalog(profile).settings
+
+
+@needs_iceberg
+@pytest.mark.embedded("Spark's settings for the profile's catalog")
+def test_spark_reads_it_in_the_profiles_catalog(tmp_path):
+    with rest_catalog(tmp_path) as (uri, catalog):
+        profile = {
+            "type": "mvsink",
+            "schema": "s",
+            "formats": ["iceberg"],
+            "iceberg_catalog": by_credential(uri),
+            "server_side_parameters": SETTINGS | settings_of(by_token(uri) | {"name": "by_token"}),
+        }
+        root = make_project(tmp_path / "p", {"mv": MODEL}, json.dumps(profile))
+        (root / "tests").mkdir()
+        with dbt_process(root) as process:
+            for rows in (values("(1, 'a')", "(2, 'b')"), values("(2, 'B')", "(2, 'B')", "(4, null)")):
+                (root / "models" / "source_rows.sql").write_text(rows)
+                (root / "tests" / "read.sql").write_text(READ.format(rows))
+                assert "PASS read" in process.dbt("build", "--debug")
+        assert {"PyIceberg", "Apache-HttpClient"} <= catalog.clients
+        log = (root / "logs" / "dbt.log").read_text()
+        assert "by_token.s.mv" in log and not [secret for secret in SECRETS if secret in log]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.iceberg_catalog import spark_catalog
 from dbt.adapters.mvsink.credentials import SHARED_METASTORE, MvsinkCredentials
 
 METASTORE_URL = SHARED_METASTORE[0]
@@ -63,11 +64,19 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
 
 
 def session_settings(credentials: MvsinkCredentials) -> dict[str, str]:
-    """The defaults, what the profile's ``formats`` need, then its ``server_side_parameters``."""
+    """The defaults, what the profile's ``formats`` need, its ``iceberg_catalog``, then its
+    ``server_side_parameters``.
+    """
     import pyspark
 
     own, formats = credentials.server_side_parameters, credentials.formats or ()
-    return with_formats(defaults(credentials), own, formats, pyspark.__version__, credentials.home)
+    settings = with_formats(defaults(credentials), own, formats, pyspark.__version__, credentials.home)
+    catalog = spark_catalog(credentials)
+    if catalog is None:
+        return settings
+    # nothing is left of a format's catalog of that name
+    others = {key: value for key, value in settings.items() if key in own or not catalog.has(key)}
+    return catalog.settings | others
 
 
 def needs_metastore_lock(settings: Mapping[str, str]) -> bool:
