@@ -37,7 +37,7 @@ def install(mode: str, patch: pytest.MonkeyPatch) -> None:
     parse = options._parse
 
     def published(materialization: str, model: str, config: Mapping[str, Any]) -> options.ModelOptions:
-        chosen = mode == "delta" or zlib.crc32(model.encode()) % 2 == 0
+        chosen = mode == "delta" or zlib.crc32(model.rpartition(".")[2].encode()) % 2 == 0
         value = config.get("file_format")
         return parse(
             materialization, model, {**config, "file_format": value or ("delta" if chosen else None)}

@@ -86,14 +86,14 @@ class NamesArePatterns(MvsinkError):
 
 
 class ShardGone(MvsinkError):
-    """The view shows a shard that does not exist."""
+    """The view or the table shows a shard that does not exist."""
 
-    def __init__(self, model: str, relation: str, uri: str, default: str):
+    def __init__(self, model: str, relation: str, uri: str, default: str, kind: str = "view"):
         super().__init__(
-            f"{model}: its view {relation} shows the shard {masked(uri)}, which does not exist. Its history, holds and progress would be lost\n"
+            f"{model}: its {kind} {relation} shows the shard {masked(uri)}, which does not exist. Its history, holds and progress would be lost\n"
             f"  Expected: the directory back in its place (is the disk mounted? a shard that was moved with `shard_root` is found at "
-            f"{masked(default)}), or a new shard: --full-refresh for a view, --full-refresh with `mvsink_reset` for a task, or `drop view "
-            f"{relation}` first"
+            f"{masked(default)}), or a new shard: --full-refresh for a view, --full-refresh with `mvsink_reset` for a task, or "
+            f"`drop {kind} {relation}` first"
         )
 
 

@@ -167,7 +167,7 @@ class TestConfigs(Base):
 
     def test_assert_not_null_records_by_default_and_readers_fail_until_it_is_corrected(self, project):
         self.set_source(project, "select * from values (1, 'a'), (null, 'b') as t(id, name)")
-        self.set_model(project, configured(assert_not_null=["id"]))
+        self.set_model(project, configured(assert_not_null=["id"], file_format="view"))
         _, out = run_dbt_and_capture(["run", "--full-refresh"])
         assert "1 rows break an assertion" in out
         with pytest.raises(Exception, match='column "id" must not be null'):
@@ -204,7 +204,7 @@ class TestPublishing(Base):
         uri = self.uri(project)
         with project.adapter.connection_named("drop"):
             relation = project.adapter.get_relation(None, project.test_schema, "mv")
-            assert relation.is_view and project.adapter.mv_is_shard(relation)
+            assert project.adapter.mv_is_shard(relation)
             project.adapter.drop_relation(relation)
         with ShardClient().open_reader(uri) as reader:
             # they live on for the grace period
@@ -248,6 +248,7 @@ class TestPublishing(Base):
 
     @pytest.mark.seldom
     def test_the_view_is_published_when_another_run_left_it_behind(self, project):
+        self.set_model(project, configured(file_format="view"))
         run_dbt(["run", "--full-refresh"])
         view = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
         self.set_source(project, "select * from values (7, 'g') as t(id, name)")

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.cli.main import cli
 from tests.functional.materialization.base import configured
 from tests.functional.materialization.test_published_tables import MODEL, Published, values
 
+VIEW = configured(file_format="view")
 FIRST, SECOND = (1, "a"), (2, "b")
 BY_TEXT = "{{ config(materialized='self_correcting_mv', incremental='always', verify='never') }} "
 TASK = (
@@ -43,7 +44,7 @@ class TestEntry(Entries):
     START = {"mv.sql": MODEL}
 
     def test_from_view_to_table_and_back_in_one_session(self, project):
-        self.set_model(project, configured())
+        self.set_model(project, VIEW)
         self.run(project, "--full-refresh")
         assert not self.is_table(project)
         for rows in (("(1, 'a')", "(2, 'b')"), ("(2, 'B')",)):
@@ -56,12 +57,12 @@ class TestEntry(Entries):
             assert "published as" not in self.run(project)
             self.check(project)
             assert (3, None) in self.rows(project)
-            self.set_model(project, configured())
+            self.set_model(project, VIEW)
             assert "no longer published as a Delta table" in self.run(project)
             assert self.entry(project)[0] == "VIEW" and (3, None) in self.rows(project)
 
     def test_a_run_that_is_killed_between_two_statements(self, project):
-        self.set_model(project, configured())
+        self.set_model(project, VIEW)
         self.run(project, "--full-refresh")
 
         def die(point):

@@ -16,10 +16,10 @@ from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.materialization.base import MV, SOURCE, Base, configured
 from tests.functional.materialization.test_lost_shards import OLD
 
-ALL = "{{ config(materialized='self_correcting_mv') }} select * from values (1, 'a') as t(id, name)"
-READER = configured(refresh="every 1 hour").replace("source_rows", "held")
+ALL = "{{ config(materialized='self_correcting_mv', file_format='view') }} select * from values (1, 'a') as t(id, name)"
+READER = configured(refresh="every 1 hour", file_format="view").replace("source_rows", "held")
 VIEW = MV.replace("self_correcting_mv", "view").replace("select id", "select id + 1 as id")
-TASK = "{{ config(materialized='continual_task') }} on input {{ ref('mv') }} as (insert into {{ this }} select id, name from {{ ref('mv') }})"
+TASK = "{{ config(materialized='continual_task', file_format='view') }} on input {{ ref('mv') }} as (insert into {{ this }} select id, name from {{ ref('mv') }})"
 
 
 class Dropping(Base):
@@ -35,8 +35,10 @@ class Dropping(Base):
 
 
 class TestToViewAndBack(Dropping):
-    def test_its_shard_is_marked_dropped_and_a_new_generation_comes_back(self, project, shard_root):
-        run_dbt(["run"])
+    @pytest.mark.parametrize("shown", ["view", "delta"])
+    def test_its_shard_is_marked_dropped_and_a_new_generation_comes_back(self, project, shard_root, shown):
+        self.set_model(project, configured(file_format=shown))
+        run_dbt(["run", "--full-refresh"])
         before = self.at(shard_root, project)
         self.set_model(project, VIEW.replace("select id", "select nowhere, id"))
         run_dbt(["run", "--select", "mv"], expect_pass=False)
@@ -48,7 +50,7 @@ class TestToViewAndBack(Dropping):
             run_dbt(["run", "--select", "mv"])
             assert self.rows(project) == [(2, "a"), (3, "b"), (4, "c")]
             assert self.at(shard_root, project).dropped is not None
-        self.set_model(project, MV)
+        self.set_model(project, configured(file_format=shown))
         run_dbt(["run", "--select", "mv"])
         after = self.at(shard_root, project)
         assert (after.dropped, after.generation) == (None, before.generation + 1)

@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dbt.tests.util import run_dbt, run_dbt_and_capture
+from dbt.tests.util import relation_from_name, run_dbt, run_dbt_and_capture
 
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.materialization.base import MV, SOURCE, Base
+from tests.functional.materialization.base import MV, SOURCE, Base, configured
 from tests.support.seldom import often
 
 OPTIONS = "spark.sql.redaction.options.regex"
@@ -71,6 +71,9 @@ class TestRedaction(Base):
 
 
 class TestShardGone(Base):
+    START = {"mv.sql": configured(file_format="view")}
+    KIND = "view"
+
     def gone(self, project, shard_root):
         """After a first run, the shard's directory, moved away."""
         run_dbt(["run", "--full-refresh"])
@@ -85,7 +88,9 @@ class TestShardGone(Base):
         for flags in ([], ["--empty"], ["--vars", "{mvsink_read_only: true}"]):
             _, out = run_dbt_and_capture(["run", *flags], expect_pass=False)
             assert (
-                f"{project.test_schema}.mv: its view" in out and str(place) in out and "--full-refresh" in out
+                f"{project.test_schema}.mv: its {self.KIND}" in out
+                and str(place) in out
+                and "--full-refresh" in out
             )
             assert not place.exists()
 
@@ -116,3 +121,59 @@ class TestShardGone(Base):
             OLD.format(view=f"{project.test_schema}.mv", uri=f"{shard_root}/elsewhere/mv", id="another")
         )
         run_dbt(["run"], expect_pass=False)
+
+
+class TestTableGone(TestShardGone):
+    """Where the catalog's entry is the table, it is lost with the shard, or alone."""
+
+    START = {"mv.sql": configured(file_format="delta")}
+    KIND = "table"
+
+    def log(self, project):
+        return Path(self.uri(project)) / "table" / "_delta_log"
+
+    def test_a_shard_that_was_moved_with_shard_root_is_found(self, project, shard_root):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project).shard_id
+        place = shard_root / project.test_schema / "mv"
+        elsewhere = shard_root / "elsewhere" / "mv"
+        shutil.copytree(place, elsewhere)
+        project.run_sql(f"drop table {project.test_schema}.mv")
+        project.run_sql(f"create table {project.test_schema}.mv using delta location '{elsewhere}/table'")
+        shutil.rmtree(elsewhere)
+        _, out = run_dbt_and_capture(["run"])
+        assert "was moved" in out and "published as a Delta table" in out
+        assert self.uri(project) == str(place) and self.state(project).shard_id == before
+        assert len(self.rows(project)) == 3
+
+    def test_its_log_begins_again(self, project, shard_root):
+        self.set_model(project, self.START["mv.sql"].replace("id, name", "name, id"))
+        run_dbt(["run", "--full-refresh"])
+        for arguments in ([], ["--full-refresh"]):
+            shutil.rmtree(shard_root / project.test_schema / "mv" / "table" / "_delta_log")
+            run_dbt(["run", *arguments])
+            assert self.rows(project) == [("a", 1), ("b", 2), ("c", 3)]
+        assert self.state(project).dropped is None
+
+    @pytest.mark.parametrize("becomes", ["view", "table", "self_correcting_mv"])
+    def test_what_replaces_it(self, project, shard_root, becomes):
+        run_dbt(["run", "--full-refresh"])
+        shutil.rmtree(shard_root / project.test_schema / "mv" / "table" / "_delta_log")
+        self.set_model(project, MV.replace("self_correcting_mv'", f"{becomes}'"))
+        if becomes == "self_correcting_mv":
+            self.set_model(project, configured(file_format="view"))
+        run_dbt(["run"])
+        assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
+
+    def test_a_drop_that_was_killed_before_it_dropped_the_table(self, project):
+        run_dbt(["run", "--full-refresh"])
+        uri = self.uri(project)
+        relation = relation_from_name(project.adapter, "mv")
+        with project.adapter.connection_named("drop"):
+            project.adapter.mv_mark_shard_dropped("mv", uri)
+        run_dbt(["run"])
+        assert self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
+        with project.adapter.connection_named("drop"):
+            project.adapter.mv_mark_shard_dropped("mv", uri)
+            project.adapter.drop_relation(relation.incorporate(type="table"))
+        assert project.run_sql(f"show tables in {project.test_schema} like 'mv'", fetch="all") == []

@@ -105,7 +105,7 @@ class TestEarlierReleases(Published):
     def test_a_shard_of_one_is_written_once(self, project, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(delta_encoding, "FORMAT_VERSION", 1)
-            self.set_model(project, configured())
+            self.set_model(project, configured(file_format="view"))
             self.run(project, "--full-refresh")
         assert {file.directory.split("/")[0] for file in self.state(project).files} == {"batches"}
         self.set_model(project, MODEL)

@@ -102,7 +102,8 @@ class TestReadOnly(Base):
 
     def test_hooks_grants_and_docs_are_not_run_and_the_line_is_a_warning(self, project):
         run_dbt(["run", "--full-refresh"])
-        view = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
+        described = f"describe extended {project.test_schema}.mv"
+        before = project.run_sql(described, fetch="all")
         self.set_model(
             project,
             configured(
@@ -119,7 +120,7 @@ class TestReadOnly(Base):
         assert [
             line["level"] for line in lines if "would write +0 -0" in line["msg"] and "mv: " in line["msg"]
         ] == ["warn"]
-        assert project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0] == view
+        assert project.run_sql(described, fetch="all") == before
 
     def test_switching_it_off_writes_the_very_same_correction(self, project):
         run_dbt(["run", "--full-refresh"])

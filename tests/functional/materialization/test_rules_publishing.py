@@ -88,17 +88,21 @@ class TestComments(Base):
         run_dbt(["run"])
         assert self.described(project) == (True, True) and len(self.rows(project)) == 2
 
-    def test_changed_docs_are_published_though_no_row_changed(self, project):
+    @pytest.mark.parametrize("shown", ["view", "delta"])
+    def test_changed_docs_are_published_though_no_row_changed(self, project, shown):
+        self.set_model(project, self.START["mv.sql"].replace("_mv'", f"_mv', file_format='{shown}'"))
         run_dbt(["run", "--full-refresh"])
         write_file(
             self.START["schema.yml"].replace("the key", "a key"), project.project_root, "models", "schema.yml"
         )
         _, out = run_dbt_and_capture(["run"])
-        assert "+0 -0" in out and "view republished" in out
+        assert "+0 -0" in out and ("view republished" in out) is (shown == "view")
         assert self.described(project) == (False, True)
 
 
 class TestPlace(Base):
+    START = {"mv.sql": configured(file_format="view")}
+
     def test_a_shards_place_is_found_in_the_views_properties(self, project, tmp_path):
         """Moved by hand: the next run follows the view, not the configured root."""
         run_dbt(["run", "--full-refresh"])

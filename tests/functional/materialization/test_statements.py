@@ -17,9 +17,7 @@ from dbt.adapters.mvsink.connection.thrift import ThriftConnection
 
 pytestmark = pytest.mark.usefixtures("small_data")
 PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
-MODEL = (
-    "{{ config(materialized='self_correcting_mv') }} select id, id * 2 d from {{ source('raw', 'files') }}"
-)
+MODEL = "{{ config(materialized='self_correcting_mv', file_format='view') }} select id, id * 2 d from {{ source('raw', 'files') }}"
 OTHER = MODEL.replace("id * 2", "id * 3")
 _COMMENT = re.compile(r"/\*.*?\*/\s*", re.DOTALL)
 PATTERNS = {  # by their names on the page

@@ -48,25 +48,35 @@ class TestWarnings(Base):
         assert (self.state(project), self.rows(project)) == (before, rows)
         assert not project.run_sql(f"show tables in {project.test_schema} like 'hooked'", fetch="all")
 
-    def test_what_only_the_run_shows_is_an_error_after_all_of_it_and_stays_one(self, project):
+    @pytest.mark.parametrize(
+        ("shown", "readers"), [("view", "readers"), ("delta", "models that read its shard")]
+    )
+    def test_what_only_the_run_shows_is_an_error_after_all_of_it_and_stays_one(self, project, shown, readers):
+        self.set_model(project, configured(file_format=shown))
         run_dbt(["run", "--full-refresh"])
+        before = self.rows(project)
         self.set_source(project, WITH_NULL)
-        self.set_model(project, configured(assert_not_null=["id"], post_hook=HOOK))
+        self.set_model(project, configured(assert_not_null=["id"], post_hook=HOOK, file_format=shown))
         results = run_dbt(STRICT, expect_pass=False)
         assert "rows break an assertion" in results[1].message
-        # published
-        text = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
-        assert read_marker(text.rpartition("\nAS ")[2]).version == self.state(project).version
+        if shown == "view":  # published
+            text = project.run_sql(f"show create table {project.test_schema}.mv", fetch="one")[0]
+            assert read_marker(text.rpartition("\nAS ")[2]).version == self.state(project).version
+        else:
+            assert self.rows(project) == before
         assert project.run_sql(f"show tables in {project.test_schema} like 'hooked'", fetch="all")
         project.run_sql(f"drop table {project.test_schema}.hooked")
 
-        self.set_model(project, configured(assert_not_null=["id"]))
+        self.set_model(project, configured(assert_not_null=["id"], file_format=shown))
         # nothing is new, and readers still get the error
         results = run_dbt(STRICT, expect_pass=False)
-        assert "holds 1 recorded error(s); readers get an error until" in results[1].message
+        assert f"holds 1 recorded error(s); {readers} get an error until" in results[1].message
         _, out = run_dbt_and_capture(["run"])
-        assert "mv: holds 1 recorded error(s)" in " ".join(out.split()) and "; 1 warning" in out
-        assert len(self.last(project)["warnings"]) == 1
+        assert (
+            "mv: holds 1 recorded error(s)" in " ".join(out.split())
+            and f"; {1 if shown == 'view' else 2} warning" in out
+        )
+        assert len(self.last(project)["warnings"]) == (1 if shown == "view" else 2)
         self.set_source(project, CHANGED)
         results = run_dbt(STRICT)
         assert len(self.rows(project)) == 2 and "warning" not in results[1].message

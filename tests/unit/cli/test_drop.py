@@ -46,7 +46,7 @@ def test_what_would_happen_is_said_first(shop, dbt, orders, name):
     assert (result.exit_code, dbt.calls) == (0, [])
     assert result.stdout.splitlines() == [
         "s.orders (model.shop.orders)",
-        "  drops the view, if it shows this shard",
+        "  drops its view or table, if that shows this shard",
         f"  marks the shard dropped: {shop.at('s.orders')}",
         "  releases its holds on s.customers",
         "  is still read by s.daily",
@@ -137,7 +137,7 @@ def test_the_json(shop, dbt, orders):
                 "dropped": None,
                 "details": [
                     "s.orders (model.shop.orders)",
-                    "drops the view, if it shows this shard",
+                    "drops its view or table, if that shows this shard",
                     f"marks the shard dropped: {shop.at('s.orders')}",
                     "releases its holds on s.customers",
                     "is still read by s.daily",

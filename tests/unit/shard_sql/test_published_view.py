@@ -63,6 +63,43 @@ class Catalog:
         return [(shown_as_create(self.properties),)]
 
 
+class LostTable:
+    """The catalog's ``entry``, a table of which Spark finds no log."""
+
+    def __init__(self, entry, says="[DELTA_PATH_DOES_NOT_EXIST] file:/shards/s/mv/table"):
+        self.entry, self.says = entry, says
+
+    def query(self, query, what):
+        if not query.startswith("show table extended"):
+            raise EngineError(self.says)
+        assert query == "show table extended in `s` like 'mv'"
+        return [("s", "mv", "false", self.entry), ("s", "mvs", "false", "Location: /shards/s/mvs/table")]
+
+
+@pytest.mark.parametrize(
+    ("location", "shard"),
+    [
+        ("file:/shards/s/a%20b/table", "/shards/s/a b"),
+        ("file:///shards/s/mv/table", "/shards/s/mv"),
+        ("s3a://bucket/s/mv/table", "s3a://bucket/s/mv"),
+    ],
+)
+def test_a_table_without_its_log_shows_the_shard_that_it_lies_in(location, shard):
+    catalog = LostTable(f"Type: EXTERNAL\nProvider: delta\nLocation: {location}\nOwner: root")
+    shown = read_published(catalog, "`s`.`mv`")
+    assert (shown.uri, shown.shard_id, shown.columns, shown.table) == (shard, "", (), True)
+
+
+@pytest.mark.parametrize(
+    "catalog",
+    [LostTable("Type: EXTERNAL\nLocation: /elsewhere"), LostTable("Location: /s/mv/table", "no network")],
+    ids=["another table", "another error"],
+)
+def test_what_else_cannot_be_looked_up_is_an_error(catalog):
+    with pytest.raises(EngineError):
+        read_published(catalog, "`s`.`mv`")
+
+
 NASTY = [
     "/shards/a",
     "s3://bucket/*/${env:HOME}/*/",

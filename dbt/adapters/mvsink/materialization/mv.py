@@ -344,7 +344,7 @@ def _recalled(context: RunContext, references: References) -> tuple[CheckedView 
     are as they were or at least have the same columns. Also, in any case, what is known about the
     inputs.
     """
-    if context.published is None:
+    if context.published is None or not context.published.columns:  # none of a table whose log is lost
         return None, None
     try:
         with context.client.open_reader(context.published.uri) as reader:

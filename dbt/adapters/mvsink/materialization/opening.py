@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.shard import (
     WriteHandle,
     retry_on_replacement,
 )
-from dbt.adapters.mvsink.shard_sql.properties import OWNER
+from dbt.adapters.mvsink.shard_sql.properties import OWNER, owner_of
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 from dbt.adapters.mvsink.shard_sql.stager import check_same_place
 from dbt.adapters.mvsink.sink import Audit, RunPlan, run_timing
@@ -99,22 +99,34 @@ def _published_shard(
     refresh replaces a lost one. Also warnings.
     """
     gone, default = published.uri, context.default_uri
+    kind = "table" if published.table else "view"
     try:
         return WriteHandle.from_read(client.open_reader(gone), context.purpose), ()
     except NotAShard:
         moved = default != gone and client.exists(default)
     if moved:
         reader = client.open_reader(default)
-        if str(reader.state().shard_id) == published.shard_id:
+        if _shows(context, published, reader.state()):
             warning = f"its shard was moved from {gone} to {default}"
             return WriteHandle.from_read(reader, context.purpose), (warning,)
     if not context.invocation.full_refresh:
-        raise ShardGone(context.model, str(context.relation), gone, default)
+        raise ShardGone(context.model, str(context.relation), gone, default, kind)
     warning = (
-        f"there is no shard at {gone}, which its view shows: its history is lost, and --full-refresh "
+        f"there is no shard at {gone}, which its {kind} shows: its history is lost, and --full-refresh "
         f"builds a new one at {default}"
     )
     return None, (warning,)
+
+
+def _shows(context: RunContext, published: PublishedView, state: ShardState) -> bool:
+    """Whether this is the shard that is published. A table that has lost its log names none: then
+    the model's own shard is meant.
+    """
+    if published.shard_id:
+        return str(state.shard_id) == published.shard_id
+    own = (context.invocation.project, context.invocation.target, context.unique_id)
+    owner = owner_of(state)
+    return tuple(owner.get(name) for name in ("project", "target", "unique_id")) == own
 
 
 def _check_place(context: RunContext, uri: str) -> None:

@@ -218,7 +218,10 @@ def reader_warnings(
     rows = opened.context.engine.query(query, "live errors") if query else []
     if not rows:
         return ()
-    return (f"holds {len(rows)} recorded error(s); readers get an error {until}: {rows[0][0]}",)
+    shown = opened.context.published
+    # a table's own readers see its last version without errors
+    readers = "readers" if shown is None or not shown.table else "models that read its shard"
+    return (f"holds {len(rows)} recorded error(s); {readers} get an error {until}: {rows[0][0]}",)
 
 
 def _pause(context: RunContext) -> Pause | None:

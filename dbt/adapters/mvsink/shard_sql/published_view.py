@@ -14,6 +14,9 @@ A table has no text, so its marker is in a property, as hexadecimal digits, whic
 matches. Other tables may have a copy of that property (`CREATE TABLE LIKE`, a clone): only the one
 that lies in the shard itself is the model. Readers of the table read its properties, too, so
 they name the shard's place without credentials. The catalog's location of the table has them.
+
+Without its log a table has no properties: a user moved the shard, or a drop was killed before it
+dropped the table. Then only the location says which shard it shows (`_lost_table`).
 """
 
 from __future__ import annotations
@@ -45,6 +48,10 @@ DETAILS = ("# Detailed Table Information", "", "")
 _CLOSING_AFTER_BACKSLASH = re.compile(r"'\)\n(?:AS|WITH SCHEMA) ")
 _CLOSING = re.compile(r"(?<!\\)" + _CLOSING_AFTER_BACKSLASH.pattern)
 _MARKER = re.compile(r"\w+ /\* mvsink (\{.*?\}) \*/")
+# how Spark says that a table of the catalog has no log
+NO_LOG = re.compile(r"\bDELTA_(PATH_DOES_NOT_EXIST|TABLE_NOT_FOUND)\b")
+_NAME = re.compile(r"((?P<schema>.+)\.)?`?(?P<name>\w+)`?")
+_LOCATION = re.compile(rf"^Location: (?P<place>.+)/{TABLE}$", re.MULTILINE)
 _TABLE_MARKER = re.compile(rf"\b{re.escape(TABLE_MARKER)}=([0-9a-f]+)\b")
 
 
@@ -105,7 +112,8 @@ class Marker:
 class PublishedView:
     """Our marker, and what others put on the view. ``marked`` means that the marker is in the
     view's text; ``versioned`` that its version and files are in the properties too, written by an
-    earlier release. With ``table`` it is a table, whose version and files are in its own log.
+    earlier release. With ``table`` it is a table, whose version and files are in its own log; if
+    that is lost, ``shard_id`` and ``columns`` are empty.
     """
 
     uri: str
@@ -166,7 +174,13 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
 
     Raises `UnreadableView` if Spark gives back neither the shard nor what is to be carried over.
     """
-    looked_up = look_up(catalog, relation) if known is None else known
+    try:
+        looked_up = look_up(catalog, relation) if known is None else known
+    except EngineError as error:
+        lost = _lost_table(catalog, relation) if NO_LOG.search(error.message) else None
+        if lost is None:
+            raise
+        return lost
     shown, description = looked_up.properties, looked_up.description
     if URI not in shown or SHARD_ID not in shown:
         return None
@@ -280,6 +294,24 @@ def _published_table(described: _Described, digits: str) -> PublishedView | None
         marked=False,
         table=True,
     )
+
+
+def _lost_table(catalog: Catalog, relation: str) -> PublishedView | None:
+    """A table without a log, by its location in the catalog's listing: no other statement shows it.
+    Its shard's id and its columns are unknown. None if it does not lie in a shard.
+    """
+    if (name := _NAME.fullmatch(relation)) is None:
+        return None
+    schema = f" in {name['schema']}" if name["schema"] else ""
+    listed = catalog.query(f"show table extended{schema} like '{name['name']}'", "catalog")
+    shown = [str(information) for _, table, _, information in listed if table == name["name"].lower()]
+    location = _LOCATION.search("\n".join(shown))
+    if location is None:
+        return None
+    place = location["place"]
+    if without_credentials(place) == place and place.startswith("file:"):
+        place = _place(unquote(place))[1]
+    return PublishedView(place, "", -1, "", marked=False, table=True)
 
 
 def _marker(relation: str, in_text: Marker | None, values: Mapping[str, str]) -> Marker:

@@ -34,7 +34,7 @@ def consequences(
     owner = f" ({shard.owner.unique_id})" if shard.owner else ""
     lines = [
         f"{shard.relation}{owner}",
-        "  drops the view, if it shows this shard",
+        "  drops its view or table, if that shows this shard",
         f"  marks the shard dropped: {masked(shard.uri)}",
     ]
     if shard.state is None:

@@ -1,7 +1,7 @@
 {#
   A model that was a shard and becomes a table: the table is built beside what shows the shard, which stays readable until it is complete.
-  One that becomes a view: its shard is marked dropped as soon as the view no longer shows it, or before where the shard was a table in
-  the catalog, which a view cannot replace. Everything else is dbt-spark's.
+  One that becomes a view: its shard is marked dropped as soon as the view no longer shows it. Where the shard was a table in the catalog,
+  which a view cannot replace, the view is made beside it first. Everything else is dbt-spark's.
 #}
 {% materialization table, adapter='mvsink', supported_languages=['sql', 'python'] %}
   {{ return(mvsink_beside_or('materialization_table_spark')) }}
@@ -46,13 +46,19 @@
   {%- do adapter.mv_refuse_in_read_only(this, 'view') -%}
   {%- set target_relation = this.incorporate(type='view') -%}
 
+  {%- set created = make_intermediate_relation(target_relation) if shown.table else target_relation -%}
+
   {{ run_hooks(pre_hooks) }}
   {%- if shown.table -%}
-    {%- do adapter.drop_relation(existing) -%}
+    {%- do drop_relation_if_exists(load_cached_relation(created)) -%}
   {%- endif -%}
   {%- call statement('main') -%}
-    {{ get_create_view_as_sql(target_relation, sql) }}
+    {{ get_create_view_as_sql(created, sql) }}
   {%- endcall -%}
+  {%- if shown.table -%}
+    {%- do adapter.drop_relation(existing) -%}
+    {%- do adapter.rename_relation(created, target_relation) -%}
+  {%- endif -%}
   {%- set warnings = [] if shown.table else adapter.mv_mark_shard_dropped(target_relation | string, shown.uri) -%}
 
   {%- do apply_grants(target_relation, config.get('grants'), should_revoke(true, full_refresh_mode=True)) -%}
