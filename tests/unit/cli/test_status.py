@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import re
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
-from dbt.adapters.mvsink.published import TableFormat, publish, table_of
-from dbt.adapters.mvsink.published.formats import ICEBERG, recording
-from dbt.adapters.mvsink.published.shown_rows import Computed
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.unit.cli.shop import HOUR, NOW, write
 
@@ -24,12 +20,6 @@ VARYING = ("uri", "shard_id", "created", "last_refresh", "bytes")
 def hourly():
     """A schedule as a shard keeps it."""
     return {"every": [[HOUR, 0]], "at": [], "at_creation": False}
-
-
-def some_hashes(layout, directories):
-    """The handle of these tests writes none."""
-    files = [file for each in directories for file in each.files]
-    return {file.path: Computed(np.arange(file.rows), np.arange(file.rows)) for file in files}
 
 
 # what is shown
@@ -64,7 +54,8 @@ def test_the_json_of_a_shard(shop, orders):
         "files": 2,
         "recent_share": 1 / 3,
         "paused": None,
-        **dict.fromkeys(("file_format", "table_version", "table_lag", "table_foreign")),
+        **dict.fromkeys(("file_format", "table_version", "table_lag")),
+        **dict.fromkeys(("table_through", "table_foreign")),
         "holds": [],
         "error": None,
         "inputs": [],
@@ -75,40 +66,6 @@ def test_the_json_of_a_shard(shop, orders):
     )
     assert varying["last_refresh"] == orders.history()[-1].timestamp
     assert varying["created"] == orders.state().created
-
-
-def test_the_table_that_a_shard_is_published_as(shop):
-    handle = shop.shard("s.tabled", "tabled")
-    write(handle, NOW - HOUR, ("a", 1), ("b", 1))
-    handle.set_properties({"file_format": "delta"})
-    assert "delta, none yet" in shop.run("status").output
-    publish(handle, ["x"], hashes=some_hashes)
-    [shard] = shop.as_json("status")["shards"]
-    assert (shard["file_format"], shard["table_lag"], shard["table_foreign"]) == ("delta", 0, 0)
-    assert shard["table_version"] == shard["version"]
-    handle.set_properties({"another": "commit"})  # of the same files
-    [shard] = shop.as_json("status")["shards"]
-    assert (shard["table_lag"], shard["version"] - shard["table_version"]) == (0, 1)
-    assert not publish(handle, ["x"], hashes=some_hashes).changed
-    write(handle, NOW, ("c", 1))
-    DeltaTable(f"{handle.uri}/table").delete("x = 'a'")
-    [shard] = shop.as_json("status")["shards"]
-    assert (shard["table_lag"], shard["table_foreign"]) == (2, 1)
-    assert "delta, 2 behind, foreign" in shop.run("status").output
-
-
-def test_an_iceberg_table_by_path_and_one_in_a_catalog_that_the_profile_does_not_name(shop):
-    handle = shop.shard("s.tabled", "tabled")
-    write(handle, NOW - HOUR, ("a", 1), ("b", 1))
-    published = TableFormat(ICEBERG)
-    handle.set_properties(recording(published))
-    publish(handle, ["x"], hashes=some_hashes, table=table_of(handle, published))
-    [shard] = shop.as_json("status")["shards"]
-    assert (shard["file_format"], shard["table_version"]) == ("iceberg", shard["version"])
-    assert (shard["table_lag"], shard["table_foreign"]) == (0, 0)
-    handle.set_properties(recording(TableFormat(ICEBERG, "s.tabled")))
-    [shard] = shop.as_json("status")["shards"]
-    assert (shard["file_format"], shard["table_version"]) == ("iceberg", None)
 
 
 def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick):

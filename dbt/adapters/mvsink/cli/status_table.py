@@ -87,7 +87,8 @@ class ShardStatus:
     paused: Pause | None = None
     file_format: str | None = None
     table_version: int | None = None  # of the shard: the one that its table shows
-    table_lag: int | None = None  # versions of the shard
+    table_lag: int | None = None  # later versions of the shard that changed rows
+    table_through: int | None = None  # the time through which the rows that it shows were computed
     table_foreign: int | None = None  # commits of other tools to the table
     error: str | None = None
     inputs: tuple[ShardStatus, ...] = field(default=())
@@ -182,12 +183,15 @@ def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
 
-def _table(shard: ShardStatus) -> str:
+def _table(shard: ShardStatus, time: Callable[[int], str] = time_text) -> str:
     """`delta`, and whether the table shows an earlier version of the shard, or another tool's."""
     if shard.table_version is None:
         return f"{shard.file_format}, none yet" if shard.file_format else ""
-    lag = f", {shard.table_lag} behind" if shard.table_lag else ""
-    return f"{shard.file_format}{lag}{', foreign' if shard.table_foreign else ''}"
+    parts = [shard.file_format]
+    if shard.table_lag:
+        through = "" if shard.table_through is None else f" ({time(shard.table_through)})"
+        parts.append(f"{shard.table_lag} version{'s'[: shard.table_lag > 1]} behind{through}")
+    return ", ".join(filter(None, [*parts, "foreign" if shard.table_foreign else ""]))
 
 
 SLO = _column("slo", _slo, optional=True)
@@ -240,7 +244,7 @@ def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
         PENDING,
         ROWS,
         SIZE,
-        _column("table", _table, optional=True),
+        _column("table", lambda s: _table(s, lambda time: ago_text(max(0, now - time))), optional=True),
         _count("error updates", lambda s: s.error_updates or None),
     ]
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import click
 
@@ -25,6 +24,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     progress,
     words,
 )
+from dbt.adapters.mvsink.cli.published_lag import RUNS, table_figures
 from dbt.adapters.mvsink.cli.render import Printer, takes_output
 from dbt.adapters.mvsink.cli.status_table import (
     MAX_LINE,
@@ -38,18 +38,8 @@ from dbt.adapters.mvsink.cli.status_table import (
 )
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
-from dbt.adapters.mvsink.published import published_version, recorded
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
-from dbt.adapters.mvsink.shard import (
-    Commit,
-    DataFile,
-    ReadHandle,
-    ShardState,
-    StorageError,
-    files_number,
-    uncancelled,
-)
-from dbt.adapters.mvsink.shard.errors import InvalidUsage
+from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
 from dbt.adapters.mvsink.shard_sql.layout import damages
 from dbt.adapters.mvsink.shard_sql.properties import (
@@ -62,7 +52,6 @@ from dbt.adapters.mvsink.shard_sql.properties import (
 )
 
 NEWEST = 20  # commits; the newest refresh is nearly always among them
-RUNS = ("append", "advance")
 
 
 @dataclass(frozen=True)
@@ -102,7 +91,7 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
     if shard.reader is None or shard.state is None:
         return unreadable
     try:
-        answer = _status(shard, shard.state, newest_refresh(shard.reader), known, inputs, now)
+        answer = _status(shard, shard.reader, shard.state, known, inputs, now)
         listed = shard.reader.files_in()
         lost = damages(shard.state, lambda _: listed)
         if not lost:
@@ -115,12 +104,13 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
 
 def _status(
     shard: DiscoveredShard,
+    reader: ReadHandle,
     state: ShardState,
-    newest: Commit | None,
     known: Known,
     inputs: tuple[ShardStatus, ...],
     now: int,
 ) -> ShardStatus:
+    newest = newest_refresh(reader)
     through = newest.note.computed_through if newest else None
     owner, schedule, limits = shard.owner, stored_schedule(state), stored_freshness(state)
     return ShardStatus(
@@ -157,28 +147,8 @@ def _status(
         holds=tuple(Hold(holder, at, known.models.get(holder)) for holder, at in sorted(state.holds.items())),
         paused=pause_of(state),
         inputs=inputs,
-        **_table(shard, state, known.catalog),
+        **table_figures(reader, state, known.catalog, through),
     )
-
-
-def _table(shard: DiscoveredShard, state: ShardState, catalog: Mapping[str, str] | None) -> dict[str, Any]:
-    """What is known of the table that the shard is published as."""
-    published = recorded(state.properties)
-    if published is None or shard.reader is None:
-        return {}
-    try:
-        shown = published_version(shard.reader, published, catalog)
-    except (InvalidUsage, StorageError):  # no such package or catalog here, or out of reach
-        shown = None
-    version, lag = (None, None) if shown is None else (shown.of_shard, state.version - (shown.of_shard or 0))
-    if shown is not None and shown.shows(state.generation, files_number(state.files)):
-        lag = 0  # later commits have changed no rows
-    return {
-        "file_format": published.name,
-        "table_version": version,
-        "table_lag": lag,
-        "table_foreign": None if shown is None else shown.foreign,
-    }
 
 
 def condition(state: ShardState) -> Condition:
