@@ -30,7 +30,7 @@ class Catalog(NoEngine):
             return [(json.dumps(description(self.location)),)]
         if query.endswith("as json"):
             raise EngineError("not of this catalog", "0A000")
-        return [("Provider", "iceberg"), ("Name", "ice.raw.my-table")]
+        return [("provider", "bigint"), ("", ""), ("Provider", "iceberg"), ("Name", "ice.raw.my-table")]
 
 
 def description(location, name="t"):
@@ -94,7 +94,9 @@ def test_a_table_of_files_is_never_described_without_its_partitions():
     class Recovered(Catalog):
         def query(self, query, what):
             answer = super().query(query, what)
-            return answer if query.endswith("as json") else [("Provider", "text"), ("Location", "/t")]
+            return (
+                answer if query.endswith("as json") else [("", ""), ("Provider", "text"), ("Location", "/t")]
+            )
 
     catalog = Recovered("/t")
     inspector = Inspector(TableOptions(catalog, local=True), References(descriptions={("shop", "t"): None}))

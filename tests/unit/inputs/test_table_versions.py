@@ -45,7 +45,7 @@ class Delta(NoEngine):
             return [(1,)]
         if query.endswith("as json"):
             raise EngineError("not of this table", "0A000")
-        return [("Provider", "delta"), ("Location", "file:/not here")]
+        return [("", ""), ("Provider", "delta"), ("Location", "file:/not here")]
 
     def facts(self, query, what):
         return list(self.named.items())

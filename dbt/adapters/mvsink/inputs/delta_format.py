@@ -78,6 +78,15 @@ class DeltaFormat:
             return None
         return int(str(newest[0]))
 
+    def newest_here(self, location: str, options: TableOptions) -> int | None:
+        """See `VersionedFormat`."""
+        if not (options.local and is_local(location)):
+            return None
+        try:
+            return DeltaInput(path_of(location), storage_options=options.storage_options).newest().version
+        except (InputError, OSError):  # Spark may read what is not read here
+            return None
+
     def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
         """The newest version that is not after ``time`` (ms)."""
         pinned = _version_at(options.engine, name, time)

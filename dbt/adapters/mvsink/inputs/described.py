@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.inputs.errors import SessionReadsOtherwise, ZoneChanged
 from dbt.adapters.mvsink.shard import WriteHandle
+from dbt.adapters.mvsink.shard_sql.published_view import Catalog
 from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.user_sql.words import words
 
@@ -32,10 +34,44 @@ CHANGEABLE = (
 )
 
 
+@dataclass(frozen=True)
+class PlainTable:
+    """What DESCRIBE EXTENDED shows of a table: its ``columns``, in order, with the types with which
+    they are declared, and ``details`` by names in lower case.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    details: Mapping[str, str]
+
+    @property
+    def provider(self) -> str:
+        """The catalog's name of its format; empty for a view."""
+        return self.details.get("provider", "").lower()
+
+    def of_a_query(self) -> list[tuple[str, str]] | None:
+        """The columns as those of `select *`; None where their types are spelled otherwise there,
+        or are cut.
+        """
+        unclear = any(_DECLARED_OTHERWISE.search(kind) for _, kind in self.columns)
+        return None if unclear or not self.columns else list(self.columns)
+
+
+def plain_table(catalog: Catalog, name: str) -> PlainTable:
+    """The description that every table has; ``name`` is as SQL has it. For a table of files, it
+    lacks the partitions. Raises `EngineError`.
+    """
+    rows = [
+        (str(row[0]), str(row[1] or ""))
+        for row in catalog.query(f"describe table extended {name}", "catalog")
+    ]
+    # a column has a type, the headline or the empty line below the columns has none
+    end = next((number for number, (_, kind) in enumerate(rows) if not kind), len(rows))
+    return PlainTable(tuple(rows[:end]), {name.lower(): value for name, value in rows[end:]})
+
+
 def plain_description(engine: Engine, name: str) -> Mapping[str, str]:
-    """The description that every table has. For a table of files, it lacks the partitions."""
-    rows = engine.query(f"describe table extended {quoted(name)}", "catalog")
-    return {str(row[0]).lower(): str(row[1]) for row in rows}
+    """The details of `plain_table`; ``name`` is as a plan spells it."""
+    return plain_table(engine, quoted(name)).details
 
 
 def quoted(name: str) -> str:
@@ -69,6 +105,7 @@ OF_FILES = {
     "spark.sql.parquet.int96AsTimestamp": "true",
     "spark.sql.legacy.parquet.nanosAsLong": "false",
 }
+_DECLARED_OTHERWISE = re.compile(r"\b(?:var)?char\b|\.\.\. \d+ more fields", re.IGNORECASE)
 _ZONED = re.compile(r"\btimestamp\b", re.IGNORECASE)
 
 

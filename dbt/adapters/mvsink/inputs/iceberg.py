@@ -323,6 +323,10 @@ class IcebergFormat:
         except (EngineError, StopIteration):
             return None
 
+    def newest_here(self, location: str, options: TableOptions) -> int | None:
+        """See `VersionedFormat`: a catalog knows the newest snapshot, not the files."""
+        return None
+
     def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
         """The snapshot that was the table's own at ``time`` (ms), if it had one then."""
         engine = options.engine

@@ -304,6 +304,12 @@ class VersionedFormat(Format, Protocol):
         """The newest version of the table now; None if that cannot be known."""
         ...
 
+    def newest_here(self, location: str, options: TableOptions) -> int | None:
+        """The same without the engine, if the table's ``location`` is on this machine; None if it
+        is not, or cannot be read so.
+        """
+        ...
+
     def at(self, name: str, time: int, newest: int, options: TableOptions) -> Pinned:
         """The version that the table had at ``time`` (ms); ``newest`` is the version that it has
         now.

@@ -107,9 +107,12 @@ class QueryInputs:
         reference = next((each for each in self.references.shards.values() if parts(each.name) == key), None)
         if reference is not None:
             return reference.described_columns
+        table = self.references.tables.get(key)
         known = {parts(each)[-2:] for each in (*self.reads.tables, *self.reads.views)}
         if len(key) < 2 or key[-2:] not in known:
             return None
+        if table is not None and (columns := table.of_a_query()) is not None:
+            return columns
         try:
             return self._declared(name, self.options.engine.columns(f"select * from {name}"))
         except EngineError:
@@ -197,7 +200,9 @@ class Inspector:
         """The same at the start of a run: the catalog was asked when the references were
         resolved.
         """
-        known = {name[-2:]: description for name, description in self.references.descriptions.items()}
+        references = self.references
+        known = {name[-2:]: description for name, description in references.descriptions.items()}
+        known |= {name[-2:]: table.details for name, table in references.tables.items()}
         return replace(self, known=known)
 
     def shards(self, time: int) -> tuple[Position, ...]:
@@ -253,13 +258,13 @@ class Inspector:
     def _description(self, name: str) -> Mapping[str, Any]:
         """See `described`."""
         known = self.known.get(parts(name)[-2:], {})
-        if known is None:
+        if known and _describes(known, name):
+            return known
+        if known is None or self.references.version_of(name) is not None:  # which have none as JSON
             facts = plain_description(self.options.engine, name)
             if facts.get("provider", "").lower() in VERSIONED:
                 return facts
-        return (
-            known if known and _described_name(known) == parts(name) else described(self.options.engine, name)
-        )
+        return described(self.options.engine, name)
 
     def _table(self, name: str) -> Position:
         try:
@@ -288,10 +293,13 @@ def described(engine: Engine, name: str) -> Mapping[str, Any]:
     return description
 
 
-def _described_name(description: Mapping[str, Any]) -> tuple[str, ...]:
+def _describes(description: Mapping[str, Any], name: str) -> bool:
+    """Whether it is the description of ``catalog.db.name``."""
+    if "name" in description:  # the plain one, which quotes nothing
+        return str(description["name"]).lower() == ".".join(parts(name))
     spelled = [
         description.get("catalog_name"),
         *description.get("namespace", ()),
         description.get("table_name"),
     ]
-    return tuple(str(part).lower() for part in spelled)
+    return tuple(str(part).lower() for part in spelled) == parts(name)

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, Engine, sql
+from dbt.adapters.mvsink.inputs.described import PlainTable
 from dbt.adapters.mvsink.inputs.protocol import UNKNOWN, Pinned, TableOptions, VersionedFormat, rows_at
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.per_invocation import PerInvocation
@@ -166,6 +167,7 @@ class References:
 
     ``descriptions`` has the catalog's description of each relation when the run began, by the parts
     of its name, which may lack the catalog; None for a relation without a description as JSON.
+    ``tables`` has the plain ones of sources with versions, which have no other.
     """
 
     shards: Mapping[str, Reference] = field(default_factory=dict)
@@ -173,6 +175,7 @@ class References:
     descriptions: Mapping[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict)
     newer: Mapping[str, str] = field(default_factory=dict)
     refresh: Refresh | None = None
+    tables: Mapping[tuple[str, ...], PlainTable] = field(default_factory=dict)
 
     def read_at(self, query: str, time: int) -> str:
         """``query`` with ``time`` (ms) as its `mv_now()`, and with every reference read as of that
@@ -264,6 +267,19 @@ class TableVersions:
         if versioned is None:
             return None
         newest = self._once((name, None), lambda: Pinned(versioned.newest(name, self.options.engine)))
+        return self._pinned(name, versioned, newest, source=source)
+
+    def here(self, name: str, table: PlainTable) -> Pinned | None:
+        """The same for a source, as its log on this machine says; None if that cannot be read."""
+        versioned = VERSIONED.get(table.provider)
+        location = table.details.get("location", "")
+        version = None if versioned is None else versioned.newest_here(location, self.options)
+        if versioned is None or version is None:
+            return None
+        return self._pinned(name, versioned, self._once((name, None), lambda: Pinned(version)), source=True)
+
+    def _pinned(self, name: str, versioned: VersionedFormat, newest: Pinned, *, source: bool) -> Pinned:
+        """That of the refresh. ``newest`` is the version that the table has now."""
         refresh = self.refresh
         if refresh is None or refresh.time is None or refresh.own:
             return newest

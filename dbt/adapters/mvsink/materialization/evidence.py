@@ -383,6 +383,6 @@ def _below_views(context: RunContext, refresh: Refresh, evidence: InputEvidence)
 
 def _versions(context: RunContext, refresh: Refresh | None) -> TableVersions:
     """The versions of tables. Only Spark looks at files of other machines."""
-    local = refresh is not None and context.embedded and is_local_session(context.engine)
+    local = context.embedded and is_local_session(context.engine)
     options = TableOptions(context.engine, context.storage_options, local=local)
     return TableVersions(options, context.invocation.id, refresh)

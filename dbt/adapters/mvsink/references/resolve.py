@@ -10,13 +10,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError
+from dbt.adapters.mvsink.engine.session import session_settings
+from dbt.adapters.mvsink.inputs.described import PlainTable, plain_table
 from dbt.adapters.mvsink.inputs.reference import Reference, References, TableVersions
 from dbt.adapters.mvsink.shard import ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, Layout
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
-from dbt.adapters.mvsink.shard_sql.published_view import Catalog, Shown, look_up, read_published
+from dbt.adapters.mvsink.shard_sql.published_view import Catalog, Shown, look_up, read_published, shown_shard
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations
 from dbt.adapters.mvsink.user_sql.words import parts
+
+CATALOGS = "spark.sql.catalog."  # tables of formats that a session adds have no description as JSON
 
 
 class UnreachableShard(DataflowError):
@@ -51,7 +55,8 @@ def find_references(
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
     its own, `splice.UnreadableText`.
     """
-    shards, pinned, newer, described = {}, {}, {}, {}
+    shards, pinned, newer, described, tables = {}, {}, {}, {}, {}
+    plain_first = any(key.startswith(CATALOGS) for key in session_settings(engine))
     for name in names:
         try:
             if not relations(query, name):
@@ -59,20 +64,37 @@ def find_references(
             temporal = None
         except TemporalReference as error:  # fine for a table
             temporal = error
-        shown = catalog_entry(_Recent(engine) if name in sources else engine, name)
-        described[parts(name)] = shown.description
-        reference = open_reference(engine, client, name, shown)
-        if reference is not None:
-            if temporal is not None:
-                raise temporal
-            shards[name] = reference
-        elif temporal is None:
-            read = versions.of(name, shown.properties, source=name in sources)
-            if read is not None and read.version is not None:
-                pinned[name] = read.version
-            if read is not None and read.newer:
-                newer[name] = read.newer
-    return References(shards, pinned, described, newer, versions.refresh)
+        catalog = _Recent(engine) if name in sources else engine
+        read = None
+        if plain_first and name in sources and temporal is None:
+            table = _plain(catalog, name)
+            read = None if table is None else versions.here(name, table)
+            if table is not None and read is not None:
+                tables[parts(name)] = table
+        if read is None:
+            shown = catalog_entry(catalog, name)
+            described[parts(name)] = shown.description
+            reference = open_reference(engine, client, name, shown)
+            if reference is not None:
+                if temporal is not None:
+                    raise temporal
+                shards[name] = reference
+            elif temporal is None:
+                read = versions.of(name, shown.properties, source=name in sources)
+        if read is not None and read.version is not None:
+            pinned[name] = read.version
+        if read is not None and read.newer:
+            newer[name] = read.newer
+    return References(shards, pinned, described, newer, versions.refresh, tables)
+
+
+def _plain(catalog: Catalog, name: str) -> PlainTable | None:
+    """The table ``name``, quoted already; None if it is none, or one of ours."""
+    try:
+        table = plain_table(catalog, name)
+    except EngineError:
+        return None
+    return table if table.provider and shown_shard(table.details) is None else None
 
 
 def catalog_entry(catalog: Catalog, name: str) -> Shown:
