@@ -26,6 +26,7 @@ PATTERNS = {  # by their names on the page
     "explain create view": r"explain create or replace view",
     "describe the view": r"describe table extended \S*\.mv\d as json",
     "describe the input": r"describe table extended \S*files\S* as json",
+    "describe the source": r"describe table extended \S*files\S*$",
     "select from the query": r"select \* from \(\s*select id",
     "set": r"set$",
     "select version()": r"select version\(\)",

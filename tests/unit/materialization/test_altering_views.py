@@ -38,10 +38,17 @@ OTHERS = {
 
 
 class Engine:
-    """Spark that refuses the statements that begin with ``refused``."""
+    """Spark that refuses the statements that begin with ``refused``, and whose catalog replaces the
+    text ``present``, if there is one.
+    """
 
-    def __init__(self, refused="nothing", unreadable=""):
+    def __init__(self, refused="nothing", unreadable="", present=""):
+        self.present, self.replaced = present, ""
         self.refused, self.ran, self.read, self.unreadable = refused, [], [], unreadable
+
+    def replace_view_text(self, view, text, replaceable):
+        self.replaced = self.present and replaceable(self.present) and text
+        return bool(self.replaced)
 
     def query(self, query, what):
         if what != "read once":
@@ -64,16 +71,17 @@ def no_grants(monkeypatch):
 
 @pytest.mark.parametrize("docs", [Docs(), Docs("ours", {"id": ""}, {"team": "a"})], ids=["none", "the same"])
 def test_a_view_of_which_only_the_text_changes_is_altered(docs):
-    statement = WantedView("`s`.`m`", HANDLE, STATE, VIEW, docs, ORDER).altering()
-    opening, text = statement.split(" as\n", 1)
-    assert opening == "alter view `s`.`m`"
+    wanted = WantedView("`s`.`m`", HANDLE, STATE, VIEW, docs, ORDER)
+    text, engine = wanted.altered(), Engine()
+    publish(engine, "`s`.`m`", HANDLE, VIEW, docs, ORDER)
+    assert engine.ran == [f"alter view `s`.`m` as\n{text}"]
     assert text.index("`it's`") < text.index("`id`")
     assert read_marker(text).version == 7
 
 
 @pytest.mark.parametrize(("view", "docs"), OTHERS.values(), ids=OTHERS)
 def test_what_altering_would_lose_or_leave_as_it_was_is_written_by_creating(view, docs):
-    assert WantedView("`s`.`m`", HANDLE, STATE, view, docs, ORDER).altering() == ""
+    assert WantedView("`s`.`m`", HANDLE, STATE, view, docs, ORDER).altered() == ""
     engine = Engine()
     publish(engine, "`s`.`m`", HANDLE, view, docs, ORDER)
     [statement] = engine.ran
@@ -84,9 +92,33 @@ def test_a_text_that_needs_short_names_needs_the_list_of_columns():
     names = [f"{'long' * 15}_{i}" for i in range(600)]
     state = replace(STATE, schema=pa.schema([(name, pa.int64()) for name in names]))
     view = replace(VIEW, columns=tuple(names))
-    assert WantedView("`s`.`m`", HANDLE, state, view, Docs(), names).altering() == ""
+    assert WantedView("`s`.`m`", HANDLE, state, view, Docs(), names).altered() == ""
     few = replace(STATE, schema=pa.schema([(name, pa.int64()) for name in names[:6]]))
-    assert WantedView("`s`.`m`", HANDLE, few, replace(view, columns=tuple(names[:6])), Docs(), ()).altering()
+    assert WantedView("`s`.`m`", HANDLE, few, replace(view, columns=tuple(names[:6])), Docs(), ()).altered()
+
+
+def present(**marker):
+    """The text of the view that shows the earlier version 3, with other values of its marker."""
+    wanted = WantedView("`s`.`m`", HANDLE, STATE, VIEW, Docs(), ORDER)
+    return replace(wanted.marker, **{"version": 3, "files": "f00", **marker}).within("select 1")
+
+
+def test_where_only_the_files_differ_the_text_is_replaced_in_the_catalog():
+    engine = Engine(present=present())
+    publish(engine, "`s`.`m`", HANDLE, VIEW, Docs(), ORDER)
+    assert engine.ran == [] and read_marker(engine.replaced).version == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [present(form="other"), present(form=""), present(shard_id="x"), "select 1 as id"],
+    ids=["another form", "an earlier release's", "another shard", "another writer's"],
+)
+def test_another_text_is_altered(text):
+    """It was replaced after this run had read it, or its form was never read."""
+    engine = Engine(present=text)
+    publish(engine, "`s`.`m`", HANDLE, VIEW, Docs(), ORDER)
+    assert [each.split(" ", 2)[:2] for each in engine.ran] == [["alter", "view"]]
 
 
 def test_a_view_that_cannot_be_altered_is_replaced_with_all_that_was_on_it():

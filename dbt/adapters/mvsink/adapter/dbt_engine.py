@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.credentials import SESSION
@@ -25,6 +26,7 @@ from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
 
+logger = AdapterLogger("mvsink")
 RECENT = 2.0  # seconds
 UNDEFINED = "<undefined>"  # what SET shows for a name that it does not know
 _CUT = re.compile(r"\.\.\. \d+ more fields")
@@ -106,6 +108,14 @@ class AdapterEngine(Engine):
         forget = getattr(handle, "forget_files", None) if catalog == ["spark_catalog"] else None
         if forget is None or not forget(sql.qualified(name)):
             super().relist(table)
+
+    def replace_view_text(self, view: str, text: str, replaceable: Callable[[str], bool]) -> bool:
+        """See `Engine`. Only the embedded session has it; dbt's log shows what it did."""
+        replace = getattr(self._handle, "replace_view_text", None)
+        if replace is None or not replace(view, text, replaceable):
+            return False
+        logger.debug(f"the text of the view {view} is now\n{text}")
+        return True
 
     @contextmanager
     def files_views(self, paths: Sequence[str]) -> Iterator[Mapping[str, str]]:

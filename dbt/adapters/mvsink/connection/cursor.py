@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+logger = AdapterLogger("mvsink")
 DESCRIPTION = "spark.job.description"
 KNOWN = ("CommandResult", "LocalTableScan")  # the plans whose rows are there
 
@@ -158,6 +160,31 @@ class SessionConnection(FrameConnection):
         state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
         return True
 
+    def replace_view_text(self, view: str, text: str, replaceable: Callable[[str], bool]) -> bool:
+        """See `Engine.replace_view_text`: what ALTER VIEW does when it has analyzed the text. False
+        if rows of views are cached, which ALTER VIEW drops, and if Spark's catalog refuses.
+        """
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+        session: Any = self.session._jsparkSession
+        if "${" in text or not session.sharedState().cacheManager().isEmpty():
+            return False
+        state = session.sessionState()
+        try:
+            entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(view))
+            names = [str(entry.productElementName(at)) for at in range(entry.productArity())]
+            values = {name: entry.productElement(at) for at, name in enumerate(names)}
+            present = values["viewText"]
+            if not present.isDefined() or not replaceable(str(present.get())):
+                return False
+            new = self.session._jvm.scala.Some(text)
+            values |= dict.fromkeys(("viewText", "viewOriginalText"), new)
+            state.catalog().alterTable(entry.copy(*(values[name] for name in names)))
+        except (Py4JError, KeyError) as error:  # a statement has the error that people understand
+            logger.debug(f"{view} takes an ALTER VIEW: {error}")
+            return False
+        return True
+
     def files_views(self, paths: Sequence[str]) -> dict[str, str]:
         """See `make_views`."""
         return make_views(self.session, paths)
@@ -215,7 +242,7 @@ def make_views(session: SparkSession, paths: Sequence[str]) -> dict[str, str]:
 
 
 def _made(session: SparkSession, path: str) -> str | None:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:

@@ -8,7 +8,7 @@ rows of small results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Protocol
 
@@ -88,6 +88,13 @@ class Engine(Protocol):
         they are; None if that takes a setting. Raises `EngineError`.
         """
         return None
+
+    def replace_view_text(self, view: str, text: str, replaceable: Callable[[str], bool]) -> bool:
+        """Give the ``view`` (quoted) another text with the same columns, without reading what the
+        text names. False, and nothing has happened, if its present text is not ``replaceable``, or
+        if that takes a statement.
+        """
+        return False
 
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns, as

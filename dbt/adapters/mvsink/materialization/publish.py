@@ -2,8 +2,10 @@
 
 One function, `publish`. It keeps what people put on the view (comments, properties, grants) and
 overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces it, and
-readers find the view at any moment. Otherwise everything is written in one `CREATE OR REPLACE
-VIEW`, for which Spark drops the view, with what is on it, and creates it.
+readers find the view at any moment. If the text only names other files, the embedded session
+replaces it in the catalog; `ALTER VIEW` would read the files' schemas. Otherwise everything is
+written in one `CREATE OR REPLACE VIEW`, for which Spark drops the view, with what is on it, and
+creates it.
 
 The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
 opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the
@@ -29,7 +31,7 @@ from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed
 from dbt.adapters.mvsink.shard_sql.layout import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
-from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView, fingerprint
+from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView, fingerprint, read_marker
 
 log = logging.getLogger("mvsink.sink.append")
 
@@ -157,10 +159,10 @@ class WantedView:
             + f"tblproperties ({listed})\nas\n{self.marker.within(query)}"
         )
 
-    def altering(self, *, renaming: bool = False) -> str:
-        """The `ALTER VIEW` that has the same effect; empty if there is none: `ALTER VIEW` gives the
-        columns the names that they have in the query, drops their comments, and keeps everything
-        else.
+    def altered(self, *, renaming: bool = False) -> str:
+        """The text by which an `ALTER VIEW` has the same effect; empty if there is none: `ALTER
+        VIEW` gives the columns the names that they have in the query, drops their comments, and
+        keeps everything else.
         """
         current, names = self.current, self.names
         if current is None or not current.marked or current.versioned:
@@ -171,12 +173,22 @@ class WantedView:
         query = _long(self.parts, names, self.state)
         if not same or _overlaid(current, self.docs) != kept or len(query) > limits.LONG_VIEW:
             return ""
-        return f"alter view {self.relation} as\n{marker.within(_named(query, names) if renaming else query)}"
+        return marker.within(_named(query, names) if renaming else query)
+
+    def replaces(self, text: str) -> bool:
+        """Whether this view differs from the one with the ``text`` by the files that it names, at
+        most.
+        """
+        shown = read_marker(text)
+        return shown is not None and (shown.shard_id, shown.form) == (self.marker.shard_id, self.form)
 
 
 def _show(engine: Engine, wanted: WantedView, *, renaming: bool = False) -> None:
     """Make the view show it. `_named` explains ``renaming``."""
-    if _altered(engine, wanted.relation, wanted.altering(renaming=renaming)):
+    text = wanted.altered(renaming=renaming)
+    if text and not renaming and engine.replace_view_text(wanted.relation, text, wanted.replaces):
+        return
+    if _altered(engine, wanted.relation, text):
         return
     existing = grants.on_view(engine, wanted.relation) if wanted.current else ()
     engine.execute(wanted.replacing(renaming=renaming), "publish")
@@ -228,17 +240,17 @@ def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> boo
     )
 
 
-def _altered(engine: Engine, relation: str, statement: str) -> bool:
-    """Execute the ``statement``, if there is one; returns whether it had the wanted effect."""
+def _altered(engine: Engine, relation: str, text: str) -> bool:
+    """Alter the view, if there is a ``text``; returns whether that had the wanted effect."""
     try:
-        if statement:
-            engine.execute(statement, "publish")
+        if text:
+            engine.execute(f"alter view {relation} as\n{text}", "publish")
     except EngineError as error:  # it was dropped meanwhile, or its catalog does not offer this
         if NAMED_BY_SPARK in error.message:
             raise
         log.debug("%s is replaced, because it cannot be altered: %s", relation, error)
         return False
-    return bool(statement)
+    return bool(text)
 
 
 def _overlaid(current: PublishedView | None, docs: Docs) -> Docs:

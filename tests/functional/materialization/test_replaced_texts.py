@@ -1,0 +1,79 @@
+"""A view whose text only names other files from now on: the embedded session replaces the text in
+the catalog, and what is on the view stays.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from dbt.tests.util import run_dbt
+
+from dbt.adapters.mvsink.connection.cursor import SessionConnection
+from tests.functional.materialization.base import responses
+
+QUERY = "select id as `an id`, count(*) from {{ source('raw', 'rows') }} group by id"
+MODEL = "{{ config(materialized='self_correcting_mv', persist_docs={'relation': true}) }} " + QUERY
+RAW = 'sources: [{name: raw, schema: "{{ target.schema }}", tables: [{name: rows}]}]'
+WRITTEN = re.compile(r", transient_lastDdlTime=\d+")
+DOCS = "models: [{name: counted, description: 'how many'}]"
+
+
+@pytest.mark.embedded("servers execute ALTER VIEW")
+class TestReplacedTexts:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"raw.yml": f"{RAW}\n{DOCS}", "counted.sql": MODEL}
+
+    @pytest.fixture
+    def replaced(self, monkeypatch):
+        """Whether each publication replaced the text."""
+        outcomes, replace = [], SessionConnection.replace_view_text
+
+        def recorded(connection, view, text, replaceable):
+            outcomes.append(replace(connection, view, text, replaceable))
+            return outcomes[-1]
+
+        monkeypatch.setattr(SessionConnection, "replace_view_text", recorded)
+        return outcomes
+
+    def run(self, project, *ids):
+        """Add rows, run, and compare what a reader sees with the query; what the view has on it."""
+        schema = project.test_schema
+        for each in ids:
+            project.run_sql(f"insert into {schema}.rows values ({each})")
+        run_dbt(["run"])
+        both = [
+            f"select * from {schema}.counted",
+            f"select id, count(*) from {schema}.rows group by id",
+        ]
+        shown, wanted = (sorted(map(tuple, project.run_sql(query, fetch="all"))) for query in both)
+        assert shown == wanted
+        rows = project.run_sql(f"describe extended {schema}.counted", fetch="all")
+        files = ("View Text", "View Original Text", "Created Time", "Last Access")
+        return [(row[0], WRITTEN.sub("", str(row[1])), row[2]) for row in rows if row[0] not in files]
+
+    def test_a_text_of_the_same_form_is_replaced_and_nothing_else(self, project, replaced):
+        project.run_sql(f"create table {project.test_schema}.rows (id int) using parquet")
+        self.run(project, 1, 2)
+        project.run_sql(f"alter view {project.test_schema}.counted set tblproperties ('team' = 'blue')")
+        before = self.run(project, 2)  # the first recent batch is a new form
+        assert replaced == [False]
+        for ids in ((3,), (1, 3), (7,)):
+            assert self.run(project, *ids) == before
+        assert replaced == [False, True, True, True]
+        assert any("team=blue" in str(row) for row in before) and ("Comment", "how many", "") in before
+
+    def test_rows_of_views_that_are_cached_are_dropped_as_by_alter_view(self, project, replaced):
+        project.run_sql(f"cache table {project.test_schema}.counted")
+        try:
+            self.run(project, 8)
+            assert replaced == [False]
+        finally:
+            project.run_sql(f"uncache table if exists {project.test_schema}.counted")
+
+    def test_a_view_that_was_replaced_by_hand_is_written_again(self, project, replaced):
+        schema = project.test_schema
+        project.run_sql(f"create or replace view {schema}.counted as select 1 as one")
+        self.run(project, 9)
+        assert replaced == [] and responses(project)["counted"]["rows_inserted"] == 1
