@@ -70,6 +70,7 @@ class TestExplain:
     inputs: ClassVar[dict[str, list[str]]] = {}
     seconds: ClassVar[dict[str, str]] = {}
     rules: ClassVar[dict[str, list[str]]] = {}
+    costs: ClassVar[dict[str, list[str]]] = {}
 
     def explained(self, project, *names):
         """Of each model, what `mvsink explain` says in its first line."""
@@ -79,6 +80,8 @@ class TestExplain:
         for name, values in responses(project).items():
             ran = explained(RunResult(f"model.test.{name}", "success", "", "", "", values))
             line, *self.inputs[name] = explained_lines(ran, with_rules=False)
+            costs = list(explained_lines(ran, with_rules=False, with_costs=True))
+            self.costs[name] = [each for each in costs if each.endswith("<- decides")]
             self.rules[name] = list(explained_lines(ran, with_rules=True))[len(self.inputs[name]) + 1 :]
             line, _, self.seconds[name] = line.removeprefix(f"{name}: ").partition(" (last runs: ")
             lines[name] = line
@@ -128,6 +131,10 @@ class TestExplain:
             "greatest": f"evaluated: {changed}; {SMALL}",
         }
         assert explained["limited"] == f"fails: {changed}; {LIMITED}, and `incremental` is always"
+        [decides] = self.costs["small"]
+        small = r"0\.0 MB, \d rows: small up to 32\.0 MB, 1,000,000 rows"
+        assert re.fullmatch(rf"  data that it reads  +{small}  <- decides", decides)
+        assert self.costs["followed"] == []  # `always` weighs nothing
         [moved] = self.inputs["followed"]
         assert re.fullmatch(rf" +{project.test_schema}\.base +shard +changed: 20\S+Z -> 20\S+Z", moved)
         assert re.fullmatch(r"evaluated \d+\.\d s\)", self.seconds["followed"])

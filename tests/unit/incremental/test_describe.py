@@ -102,6 +102,14 @@ REMARKS = {
         "line 1: LIMIT may take other rows that tie when it is evaluated again; a unique ORDER BY does not",
         "line 1: row_number() may give rows that tie other values when it is evaluated again; a unique ORDER BY does not",
     ],
+    "select k, stddev(v) a,\n stddev(v + 1) b, stddev(v) over (order by k) c, listagg(s) t\nfrom db.a group by k, v": [
+        "lines 1, 2: stddev() computes with doubles and may differ in its last digits when it is evaluated again; readers that compare it should round it",
+        "line 2: listagg() may join its values in another order when it is evaluated again; array_join(sort_array(collect_list())) does not",
+    ],
+    "select k, sum(d) a, sum(d) b,\n sum(d) c, approx_percentile(v, 0.5) p from db.a group by k": [
+        "lines 1, 2: sum() may differ in its last digits when it is evaluated again; sums of decimals do not",
+        "line 2: approx_percentile() estimates, and may give another value when it is evaluated again",
+    ],
     "select k, first(s) f, collect_list(s) l from db.a group by k": [
         "line 1: first() may give another value when it is evaluated again; min_by() with a unique column does not",
         "line 1: collect_list() may list its values in another order when it is evaluated again; in sort_array() it does not",

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.inputs.position import SHARD, Position
-from dbt.adapters.mvsink.materialization.query_change import READ_WITH, QueryChange, Volume, read_otherwise
+from dbt.adapters.mvsink.materialization.query_change import READ_WITH, QueryChange, read_otherwise
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.sink import Volume
 
 
 @pytest.mark.parametrize("name", READ_WITH)

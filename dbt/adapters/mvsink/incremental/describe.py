@@ -1,10 +1,10 @@
 """How a query's changes are derived, for people: a line for each block and set operator, and for
-each call that may give another value when it is evaluated again.
+each cause by which a value may be another when it is evaluated again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.incremental.change_plan import Analysed
@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.user_sql.functions import LISTS, SUMS
+from dbt.adapters.mvsink.user_sql.functions import ESTIMATES, LISTS, ROUNDED, SUMS, TEXT_LISTS
 from dbt.adapters.mvsink.user_sql.words import last_part
 
 WIDTH = 60  # characters of a text that is shown
@@ -52,28 +52,44 @@ def rules(analysed: Analysed) -> tuple[Rule, ...]:
 
 
 def remarks(analysed: Analysed) -> tuple[str, ...]:
-    """What may differ when equal rows are evaluated twice, and what would help: clauses, each with
-    its line of the text.
+    """What may differ when equal rows are evaluated twice, and what would help: clauses, one for
+    each cause, with its lines of the text.
     """
-    repeatable = Repeatable(analysed.text, analysed.names)
-    calls = (call for block in every_block(analysed.tree) for call in repeatable.unrepeatable_calls(block))
-    return tuple(_remark(analysed.text, call) for call in sorted(calls, key=lambda call: call.start))
+    text, repeatable = analysed.text, Repeatable(analysed.text, analysed.names)
+    lines: dict[str, dict[int, None]] = {}
+    for block in every_block(analysed.tree):
+        for call in repeatable.unrepeatable_calls(block):
+            limit = limit_of(text, call)
+            line = text.count("\n", 0, call.start if limit is None else limit) + 1
+            lines.setdefault(_TIES if limit is not None else f"{call.name}() {_effect(call)}", {})[line] = (
+                None
+            )
+    first = sorted(lines.items(), key=lambda each: min(each[1]))
+    return tuple(f"{_listed(sorted(numbers))}: {remark}" for remark, numbers in first)
 
 
-def _remark(text: str, call: Call) -> str:
-    limit = limit_of(text, call)
-    line = text.count("\n", 0, call.start if limit is None else limit) + 1
-    if limit is not None:
-        return f"line {line}: LIMIT may take other rows that tie when it is evaluated again; a unique ORDER BY does not"
+_TIES = "LIMIT may take other rows that tie when it is evaluated again; a unique ORDER BY does not"
+
+
+def _effect(call: Call) -> str:
+    """What the call may do when it is evaluated again, and what does not."""
     if call.name in SUMS:
-        what = "may differ in its last digits when it is evaluated again; sums of decimals do not"
-    elif call.window is not None:
-        what = "may give rows that tie other values when it is evaluated again; a unique ORDER BY does not"
-    elif call.name in LISTS:
-        what = "may list its values in another order when it is evaluated again; in sort_array() it does not"
-    else:
-        what = "may give another value when it is evaluated again; min_by() with a unique column does not"
-    return f"line {line}: {call.name}() {what}"
+        return "may differ in its last digits when it is evaluated again; sums of decimals do not"
+    if call.name in ROUNDED:
+        return "computes with doubles and may differ in its last digits when it is evaluated again; readers that compare it should round it"
+    if call.name in ESTIMATES:
+        return "estimates, and may give another value when it is evaluated again"
+    if call.name in LISTS:
+        return "may list its values in another order when it is evaluated again; in sort_array() it does not"
+    if call.name in TEXT_LISTS:
+        return "may join its values in another order when it is evaluated again; array_join(sort_array(collect_list())) does not"
+    if call.window is not None:
+        return "may give rows that tie other values when it is evaluated again; a unique ORDER BY does not"
+    return "may give another value when it is evaluated again; min_by() with a unique column does not"
+
+
+def _listed(lines: Sequence[int]) -> str:
+    return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
 
 
 @dataclass

@@ -28,14 +28,14 @@ from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import assertions
 from dbt.adapters.mvsink.materialization.kept_sums import TIME as SUMS_TIME
 from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
-from dbt.adapters.mvsink.materialization.query_change import QueryChange, Volume
+from dbt.adapters.mvsink.materialization.query_change import QueryChange
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.references.resolve import find_references
 from dbt.adapters.mvsink.references.shown_functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
 from dbt.adapters.mvsink.shard_sql.stager import EXACT
-from dbt.adapters.mvsink.sink import Increment, Incremental, run_timing
+from dbt.adapters.mvsink.sink import Increment, Incremental, Volume, run_timing
 from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 from dbt.adapters.mvsink.user_sql.words import last_part

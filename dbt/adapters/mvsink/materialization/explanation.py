@@ -35,9 +35,11 @@ from dbt.adapters.mvsink.sink import (
     Incremental,
     RunHistory,
     SumsPolicy,
+    Weighed,
     fails,
     keeps_sums,
     suspended,
+    weighed,
 )
 from dbt.adapters.mvsink.sink.decide import decide
 from dbt.adapters.mvsink.user_sql.words import parts
@@ -57,8 +59,8 @@ class Explanation:
     contents follow from the changes of the inputs. ``later`` says why later runs would evaluate it
     when inputs change; it is empty if they would not, and None if `full` says it. With ``always``
     such runs would fail; ``fails`` says that this one would. `RunHistory.seconds` explains
-    ``seconds``. ``rules`` and ``remarks`` are those of `incremental.describe`; there are none if
-    the query is not incremental.
+    ``seconds``. ``weighed`` is what the decision of this or a later run weighs. ``rules`` and
+    ``remarks`` are those of `incremental.describe`; there are none if the query is not incremental.
     """
 
     evaluates: str
@@ -69,6 +71,7 @@ class Explanation:
     always: bool = False
     fails: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
+    weighed: tuple[Weighed, ...] = ()
     rules: list[Rule] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -139,22 +142,33 @@ class _Explained:
         ]
         evaluates = next((reason for reason in (*reasons, VERIFICATION if due else "") if reason), "")
         if not evaluates:
-            return Explanation("", SAME, inputs, later=self.later())
+            return Explanation("", SAME, inputs, later=self.later(), weighed=self._weighed(self._outlook))
         passes = next(filter(None, (*passing, VERIFICATION if due else "")), "")
         if passes:
-            return Explanation(evaluates, "", inputs, passes, self.later())
+            later = self.later()
+            return Explanation(evaluates, "", inputs, passes, later, weighed=self._weighed(self._outlook))
         increment = self.evidence.increment(state, recorded, self.time)
         changed = {each.name for each in _inputs(increment) if each.change is not None}
-        full = self._full(increment, changed)
-        return Explanation(evaluates, "", inputs, full.text, fails=fails(self._policy, full))
+        full, costs = self._full(increment, changed), self._weighed(increment)
+        return Explanation(evaluates, "", inputs, full.text, fails=fails(self._policy, full), weighed=costs)
 
     def later(self) -> str:
         """Why the query would be evaluated after a change of any input, after this run."""
-        state, recorded = self.opened.handle.state(), self.opened.handle.progress
-        outlook = self.evidence.outlook(state, recorded, self.time)
+        outlook, recorded = self._outlook, self.opened.handle.progress
         unknown = {parts(name)[-2:] for name in self.evidence.change(recorded, self.time).inputs.unknown()}
         known = {each.name for each in _inputs(outlook) if parts(each.name)[-2:] not in unknown}
         return self._full(outlook, known).text
+
+    @cached_property
+    def _outlook(self) -> Increment | EvaluateFully:
+        """How a later change of any input would be treated."""
+        handle = self.opened.handle
+        return self.evidence.outlook(handle.state(), handle.progress, self.time)
+
+    def _weighed(self, increment: Increment | EvaluateFully) -> tuple[Weighed, ...]:
+        """What `incremental: auto` weighs; nothing where the user or the query has decided."""
+        case = self._case(increment)
+        return weighed(case, decide(case)) if case.policy is Incremental.AUTO else ()
 
     @cached_property
     def dated(self) -> str | None:

@@ -4,9 +4,8 @@ inputs into what the sink needs to compute it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.session import session_settings
@@ -16,8 +15,7 @@ from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.witness import misread
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.shard import DataFile
-from dbt.adapters.mvsink.sink import Increment, Incremental
+from dbt.adapters.mvsink.sink import Increment, Incremental, Volume
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -47,19 +45,6 @@ def read_otherwise(settings: Mapping[str, str]) -> str | None:
         ),
         None,
     )
-
-
-class Volume(NamedTuple):
-    """How much data files hold; rows that are not counted do not count."""
-
-    bytes: int
-    rows: int
-
-    @classmethod
-    def of(cls, files: Iterable[DataFile]) -> Volume:
-        """That of a shard's files."""
-        listed = [*files]
-        return cls(sum(file.size for file in listed), sum(file.rows or 0 for file in listed))
 
 
 @dataclass(frozen=True)
@@ -92,13 +77,13 @@ class QueryChange:
             return refused
         clock = next((self.inputs.recorded(each.id) for each in changed if each.kind == CLOCK), None)
         known = tuple(each for each in sides if isinstance(each, InputSides))
-        small, tiny = self._small(analysed, known, own)
+        small, tiny, volume = self._small(analysed, known, own)
         always = self.context.options.incremental is Incremental.ALWAYS
         if always or not tiny:  # else its query is evaluated, however it is read
             analysed = self._witnessed(analysed)
         if isinstance(analysed, NotIncremental):
             return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
-        return Increment(analysed, known, None if clock is None else (clock, self.time), small, tiny)
+        return Increment(analysed, known, None if clock is None else (clock, self.time), small, tiny, volume)
 
     def outlook(self, own: Volume) -> Increment | EvaluateFully:
         """How a later change of any input would be treated: the increment of a time at which
@@ -137,20 +122,23 @@ class QueryChange:
         reason = misread(self.context, query_at(self.context.query, self.time), read, self.inputs.recorded)
         return NotIncremental(reason) if reason else read
 
-    def _small(self, analysed: Analysed, sides: Sequence[InputSides], own: Volume) -> tuple[bool, bool]:
+    def _small(
+        self, analysed: Analysed, sides: Sequence[InputSides], own: Volume
+    ) -> tuple[bool, bool, Volume | None]:
         """Whether the columns that the query uses, with its ``own`` shard, are few rows and few
-        bytes, and whether they are tiny.
+        bytes, and whether they are tiny; and how much they are.
         """
         sizes = {parts(position.name)[-2:]: position.size for position in self.inputs.positions}
         size, rows = float(own.bytes), own.rows
         for each in sides:
             whole, used = sizes.get(parts(each.name)[-2:]), analysed.relations[each.name]
             if whole is None:
-                return False, False
+                return False, False, None
             size += whole * len(used) / max(len(each.columns), 1)
             rows += each.rows or 0
         small = size <= limits.SMALL_BYTES and rows <= limits.SMALL_ROWS
-        return small, small and size <= limits.TINY_BYTES and rows <= limits.TINY_ROWS
+        tiny = small and size <= limits.TINY_BYTES and rows <= limits.TINY_ROWS
+        return small, tiny, Volume(round(size), rows)
 
 
 def _missed(changed: Collection[str], analysed: Analysed) -> str | None:

@@ -28,6 +28,7 @@ from dbt.adapters.mvsink.sink.decide import (
     Increment,
     Incremental,
     SumsPolicy,
+    Volume,
     fails,
     keeps_sums,
 )
@@ -60,4 +61,5 @@ from dbt.adapters.mvsink.sink.round import RunPlan
 from dbt.adapters.mvsink.sink.run_history import RunHistory
 from dbt.adapters.mvsink.sink.run_plan import run_timing
 from dbt.adapters.mvsink.sink.trust import Drift, Proving, Suspended, suspended
+from dbt.adapters.mvsink.sink.weighing import Weighed, weighed
 from dbt.adapters.mvsink.sink.write import Write

@@ -30,15 +30,17 @@ verification has to separate the change from what was wrong before.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine.predicates import Filter
 from dbt.adapters.mvsink.incremental import Analysed, Scoped, filters
 from dbt.adapters.mvsink.inputs.position import InputSides
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
+from dbt.adapters.mvsink.shard import DataFile
 from dbt.adapters.mvsink.sink.run_history import SUMMED, RunHistory
 
 
@@ -62,6 +64,19 @@ class SumsPolicy(enum.Enum):
     NEVER = "never"
 
 
+class Volume(NamedTuple):
+    """How much data files hold; rows that are not counted do not count."""
+
+    bytes: int
+    rows: int
+
+    @classmethod
+    def of(cls, files: Iterable[DataFile]) -> Volume:
+        """That of a shard's files."""
+        listed = [*files]
+        return cls(sum(file.size for file in listed), sum(file.rows or 0 for file in listed))
+
+
 @dataclass(frozen=True)
 class Increment:
     """A change of contents that follows from the changes of ``inputs``.
@@ -70,7 +85,8 @@ class Increment:
     the times (ms) that `mv_now()` was and is, None if the query does not use it. ``small`` means
     that so little data is read that evaluating the query should cost no more, and ``tiny`` that it
     does not, whatever earlier runs took; for a query over the model's sums, ``small`` means that
-    the sums are few. ``reading`` is a number for everything that decides how the query is read.
+    the sums are few. ``volume`` is what evaluating it would read, None if that is not known.
+    ``reading`` is a number for everything that decides how the query is read.
     """
 
     analysed: Analysed
@@ -78,6 +94,7 @@ class Increment:
     clock: tuple[int, int] | None = None
     small: bool = False
     tiny: bool = False
+    volume: Volume | None = None
     reading: int = 0
 
     @cached_property
@@ -138,6 +155,10 @@ class Bounds:
         if self.none or each.rows is None or count <= _most(each.rows, linear):
             return None
         return EvaluateFully(Why.MUCH_CHANGED, each.name, f"{count / max(each.rows, 1):.0%}")
+
+    def most(self, each: InputSides, *, linear: bool) -> float | None:
+        """How many rows of the input may have changed; None without a bound."""
+        return None if self.none or each.rows is None else _most(each.rows, linear)
 
     def keys(self, count: int, rows: int) -> EvaluateFully | None:
         """The check where ``count`` keys may differ, of ``rows`` rows that each have one of the

@@ -61,8 +61,8 @@ class RunHistory:
         evaluated = self._evaluated()
         if evaluated is None or evaluated < limits.QUICK_EVALUATION:
             return False
-        last = self._timed(INCREMENTAL)[-2:]
-        return not last or min(seconds for _, _, seconds in last) <= limits.WORTHWHILE * evaluated
+        last, _ = self.last_two()
+        return not last or min(last) <= limits.WORTHWHILE * evaluated
 
     def evaluated_before(self) -> bool:
         """Whether a run has evaluated the query and corrected the shard, after the first load."""
@@ -70,12 +70,15 @@ class RunHistory:
 
     def slow(self, mode: str = INCREMENTAL) -> bool:
         """Whether evaluating the query takes hardly longer than the last two runs of this mode."""
+        last, evaluated = self.last_two(mode)
+        return len(last) == 2 and evaluated is not None and min(last) > limits.WORTHWHILE * evaluated
+
+    def last_two(self, mode: str = INCREMENTAL) -> tuple[list[float], float | None]:
+        """The seconds of the last two runs of this mode, as far as there are any, and those that
+        evaluating the query takes beside them, if that is known.
+        """
         last = self._timed(mode)[-2:]
-        if len(last) < 2:
-            return False
-        evaluated = self._evaluated_beside(last)
-        fastest = min(seconds for _, _, seconds in last)
-        return evaluated is not None and fastest > limits.WORTHWHILE * evaluated
+        return [seconds for _, _, seconds in last], self._evaluated_beside(last) if last else None
 
     def most_keys_change(self) -> bool:
         """Whether most keys could differ in the last two runs that computed which ones."""

@@ -48,6 +48,20 @@ UNREPEATABLE_AGGREGATES = _names(
     "regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness std stddev stddev_pop stddev_samp string_agg "
     "theta_intersection_agg theta_sketch_agg theta_union_agg var_pop var_samp variance"
 )
+# Of these: those that compute with doubles, and those that estimate.
+ROUNDED = {
+    name
+    for name in UNREPEATABLE_AGGREGATES
+    if name.startswith(("std", "var", "covar", "regr_", "pandas_"))
+    or name in _names("corr kurtosis product skewness")
+} - {"pandas_mode"}
+ESTIMATES = {
+    name
+    for name in UNREPEATABLE_AGGREGATES
+    if name.startswith(("approx_", "hll_", "kll_", "theta_"))
+    or name in _names("count_min_sketch histogram_numeric percentile_approx")
+}
+TEXT_LISTS = _names("listagg string_agg")
 AGGREGATES = REPEATABLE_AGGREGATES | SUMS | UNREPEATABLE_AGGREGATES
 # Window functions whose value is the same for rows that are equal in ORDER BY, and those that
 # number or pick rows one by one.

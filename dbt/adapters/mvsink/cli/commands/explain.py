@@ -27,6 +27,7 @@ NOT_EXPLAINED: Values = {  # the values of a model that has no explanation
     "fails": False,
     "rests": "",
     "seconds": {},
+    "weighed": [],
     "rules": [],
     "remarks": [],
     "paused": "",
@@ -48,14 +49,20 @@ def explained(ran: RunResult) -> dict[str, Any]:
     return {"model": ran.name, **NOT_EXPLAINED, **values}
 
 
-def explained_lines(values: Values, *, with_rules: bool) -> Iterator[str]:
-    """An explanation for people: one line for the model, one for each input, rule and remark."""
+def explained_lines(values: Values, *, with_rules: bool, with_costs: bool = False) -> Iterator[str]:
+    """An explanation for people: one line for the model, one for each input, fact that was weighed,
+    rule and remark.
+    """
     took = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in values["seconds"].items())
     yield f"{values['model']}: {_verdict(values)}" + (f" (last runs: {took})" if took else "")
     width = max((len(each["name"]) for each in values["inputs"]), default=0)
     for each in values["inputs"]:
         why = each["reason"] or each["moved"]
         yield f"  {each['name']:<{width}}  {each['kind']:<6} {each['state']}" + (f": {why}" if why else "")
+    facts = values["weighed"] if with_costs else ()
+    width = max((len(each["fact"]) for each in facts), default=0)
+    for each in facts:
+        yield f"  {each['fact']:<{width}}  {each['numbers']}{'  <- decides' if each['decides'] else ''}"
     for each in values["rules"] if with_rules else ():
         yield f"  {'  ' * each['depth']}{each['part']}: {each['rule']}"
     yield from (f"  note: {remark}" for remark in values["remarks"])
@@ -94,6 +101,12 @@ def _outlook(values: Values, failing: str) -> str:
 @click.option(
     "--rules", "show_rules", is_flag=True, help="For each part of the query, which rows a change computes."
 )
+@click.option(
+    "--costs",
+    "show_costs",
+    is_flag=True,
+    help="What `incremental: auto` weighs: rows, bytes and seconds, and which of them decides.",
+)
 @takes_output
 def explain(
     target: Target,
@@ -102,6 +115,7 @@ def explain(
     select: Any,
     exclude: Any,
     show_rules: bool,
+    show_costs: bool,
     output: Printer,
 ) -> None:
     """Whether the next `dbt run` would evaluate each model's query, or compute its contents from
@@ -121,7 +135,7 @@ def explain(
     answers.sort(key=lambda each: each["model"])
     output.json({"project": target.project, "target": target.name, "models": answers})
     for each in answers:
-        output.text(*explained_lines(each, with_rules=show_rules))
+        output.text(*explained_lines(each, with_rules=show_rules, with_costs=show_costs))
     if not answers:
         output.text("no self_correcting_mv is selected")
     click.get_current_context().exit(1 if any(each["error"] for each in answers) else 0)
