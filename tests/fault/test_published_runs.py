@@ -35,7 +35,7 @@ MODELS = {
 # The points that a run reaches which corrects everything, with `swing` becoming a table.
 POINTS = (
     *("staged", "appended", "table to be committed", "table committed"),
-    *("looked", "statement staged", "staged", "appended", "table to be committed", "table committed"),
+    *("looked", "looked", "staged", "appended", "looked", "looked", "table to be committed", "table committed"),
     *("staged", "appended", "table to be committed", "table committed", "entry dropped", "table in the catalog"),
 )  # fmt: skip
 PROCESS = """
