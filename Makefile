@@ -20,6 +20,8 @@ SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,clone_and_show constra
 # Imports, lengths and documents: `make lint` reads them, so that nothing is committed that breaks them.
 STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
 SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
+# The part of `make tables` that CI has the time for.
+TABLED := $(patsubst %,tests/functional/%.py,materialization/test_behaviours continual_task/test_model cli/test_plan cli/test_past cli/test_undo)
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
 # Python keeps what it has compiled, even in a container that says it should not: else every process compiles dbt and this package
@@ -62,10 +64,11 @@ test: lint $(VENV)/java-classes.jsa
 
 # What takes longest: whole projects over tables as they are in real life, some of five million rows;
 # whole runs killed at every step, and at once; watches; sessions in processes of their own; Spark
-# Connect and Thrift; an object store, on which the shard layer has the same contract; Iceberg's
-# tables.
+# Connect and Thrift; some suites with published tables; an object store, on which the shard layer
+# has the same contract; Iceberg's tables.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not seldom" $(ROUGH)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --tables delta -m "not seldom" $(TABLED)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG) \
 	  $(addprefix tests/functional/materialization/test_iceberg_tables.py::,TestByPath test_spark_reads_it_in_the_profiles_catalog)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
