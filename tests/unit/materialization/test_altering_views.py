@@ -103,19 +103,20 @@ def present(**marker):
     return replace(wanted.marker, **{"version": 3, "files": "f00", **marker}).within("select 1")
 
 
-def test_where_only_the_files_differ_the_text_is_replaced_in_the_catalog():
-    engine = Engine(present=present())
+@pytest.mark.parametrize("form", ["the same", "another form"])
+def test_where_the_columns_stay_the_text_is_replaced_in_the_catalog(form):
+    engine = Engine(present=present(**({} if form == "the same" else {"form": form})))
     publish(engine, "`s`.`m`", HANDLE, VIEW, Docs(), ORDER)
     assert engine.ran == [] and read_marker(engine.replaced).version == 7
 
 
 @pytest.mark.parametrize(
     "text",
-    [present(form="other"), present(form=""), present(shard_id="x"), "select 1 as id"],
-    ids=["another form", "an earlier release's", "another shard", "another writer's"],
+    [present(shape="other"), present(shape=""), present(shard_id="x"), "select 1 as id"],
+    ids=["other types", "an earlier release's", "another shard", "another writer's"],
 )
 def test_another_text_is_altered(text):
-    """It was replaced after this run had read it, or its form was never read."""
+    """It was replaced after this run had read it, or what columns it has is not known."""
     engine = Engine(present=text)
     publish(engine, "`s`.`m`", HANDLE, VIEW, Docs(), ORDER)
     assert [each.split(" ", 2)[:2] for each in engine.ran] == [["alter", "view"]]

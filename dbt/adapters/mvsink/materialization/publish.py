@@ -2,10 +2,9 @@
 
 One function, `publish`. It keeps what people put on the view (comments, properties, grants) and
 overlays what dbt wants. Usually only the view's text changes: `ALTER VIEW ... AS` replaces it, and
-readers find the view at any moment. If the text only names other files, the embedded session
-replaces it in the catalog; `ALTER VIEW` would read the files' schemas. Otherwise everything is
-written in one `CREATE OR REPLACE VIEW`, for which Spark drops the view, with what is on it, and
-creates it.
+readers find the view at any moment. If its columns stay the same, the embedded session replaces it
+in the catalog; `ALTER VIEW` would read the files' schemas again. Otherwise everything is written in
+one `CREATE OR REPLACE VIEW`, for which Spark drops the view, with what is on it, and creates it.
 
 The view carries the log version that it shows (`published_view.Marker`). Two runs may finish in the
 opposite order of their commits, so `publish` reads the log again afterwards, and starts over if the
@@ -17,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -135,13 +134,17 @@ class WantedView:
         files.
         """
         text = NUMBERS.sub("0", FILES_NAMED.sub("files", _query(self.parts, self.names, self.state)))
-        types = (f"{column.name} {column.type.text}" for column in self.parts.columns)
-        return hashlib.sha256("\n".join([text, *types, *self.names]).encode()).hexdigest()[:16]
+        return _digest([text, *self._columns])
+
+    @property
+    def _columns(self) -> list[str]:
+        return [*(f"{column.name} {column.type.text}" for column in self.parts.columns), *self.names]
 
     @cached_property
     def marker(self) -> Marker:
         state = self.state
-        return Marker(self.handle.uri, str(state.shard_id), state.version, fingerprint(state), self.form)
+        shard_id, files, shape = str(state.shard_id), fingerprint(state), _digest(self._columns)
+        return Marker(self.handle.uri, shard_id, state.version, files, self.form, shape)
 
     def replacing(self, *, renaming: bool = False) -> str:
         """The whole `CREATE OR REPLACE VIEW`. `_named` explains ``renaming``."""
@@ -176,11 +179,13 @@ class WantedView:
         return marker.within(_named(query, names) if renaming else query)
 
     def replaces(self, text: str) -> bool:
-        """Whether this view differs from the one with the ``text`` by the files that it names, at
-        most.
-        """
-        shown = read_marker(text)
-        return shown is not None and (shown.shard_id, shown.form) == (self.marker.shard_id, self.form)
+        """Whether the view with the ``text`` shows the same shard, with the same columns."""
+        shown, marker = read_marker(text), self.marker
+        return shown is not None and (shown.shard_id, shown.shape) == (marker.shard_id, marker.shape)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _show(engine: Engine, wanted: WantedView, *, renaming: bool = False) -> None:

@@ -77,8 +77,8 @@ class UnreadableView(DataflowError):
 @dataclass(frozen=True)
 class Marker:
     """What a published view shows: the shard, the log version, and a fingerprint of the files.
-    ``form`` is a digest of the text's form, which was read once; empty in an earlier release's
-    view.
+    ``form`` is a digest of the text's form, which was read once, and ``shape`` one of the columns
+    and their types; both are empty in an earlier release's view.
     """
 
     uri: str
@@ -86,6 +86,7 @@ class Marker:
     version: int
     files: str
     form: str = ""
+    shape: str = ""
 
     def properties(self) -> dict[str, str]:
         """Its properties, which stay the same when only the view's text is replaced."""
@@ -232,8 +233,8 @@ def read_marker(text: str) -> Marker | None:
     try:
         marker = parsed(match[1])
         uri, shard_id, files = (a_text(member(marker, name)) for name in ("uri", "shard_id", "files"))
-        version, form = an_integer(member(marker, "version")), a_text(marker.get("form", ""))
-        return Marker(uri, shard_id, version, files, form)
+        form, shape = (a_text(marker.get(name, "")) for name in ("form", "shape"))
+        return Marker(uri, shard_id, an_integer(member(marker, "version")), files, form, shape)
     except Unreadable:  # another text; the properties say the same
         return None
 
