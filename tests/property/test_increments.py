@@ -78,6 +78,7 @@ class World:
         self.engine = self.model.engine()
         if session is None:
             self.engine.cores = min(seed % 3, 1)  # without, rows of inputs are found by statements
+            self.engine.arrow_for = ("look up",) if seed % 2 else ()
         uris = {f"db.{name}": model.uri for name, model in self.inputs.items()}
         self.known = KnownInputs(self.query, uris, self.engine)
         for name in self.rows:
@@ -293,6 +294,27 @@ def test_changes_of_rows_that_a_condition_does_not_keep_are_not_staged(cores, tm
         assert (outcome.counts.inserted == 0) is (number in (1, 3))
         if number in (1, 3):
             assert not [text for what, text in world.engine.ran if what in ("keys", "write")]
+
+
+@pytest.mark.parametrize("arrow", [("look up",), ()], ids=["here", "by a statement"])
+def test_a_hash_of_equal_rows_is_looked_up(arrow, tmp_path, unlimited):
+    """Rows of which the shard has copies are staged without a hash, and then looked up again."""
+    world = World(0, tmp_path, "select v from db.a")
+    world.engine.cores, world.engine.arrow_for = 1, arrow
+    rewritten = []
+    for copies in (3, 4, 2, 2, 5, 0, 1):
+        world.time += STEP
+        world.rows["a"] = Counter({(1, "x"): copies, (2, "y"): 1 + len(rewritten)})
+        world.write("a")
+        world.engine.ran.clear()
+        assert world.ran(incremental=Incremental.ALWAYS).written.incremental is bool(rewritten)
+        ran = Counter(what for what, _ in world.engine.ran)
+        rewritten.append(ran["write"])
+        assert (
+            "count_if" not in "".join(text for what, text in world.engine.ran if what == "look up")
+            or not arrow
+        )
+    assert max(rewritten[1:]) == (1 if arrow else 2), rewritten
 
 
 def test_a_commit_notes_the_largest_share_of_an_input_that_changed(tmp_path, unlimited):

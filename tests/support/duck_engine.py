@@ -10,7 +10,7 @@ the tests on Spark to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import product
@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import duckdb
+import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
@@ -40,6 +41,7 @@ class DuckEngine(Engine):
     """`Engine` on a connection of its own; remembers every statement it ran."""
 
     cores = 1  # 0: what could be done in this process is done by statements, too
+    arrow_for: Collection[str] = ()  # the steps that get rows as Arrow, as in PySpark's sessions
 
     def __init__(self) -> None:
         self.connection = _database().cursor()
@@ -64,6 +66,12 @@ class DuckEngine(Engine):
         if what == "explain":  # whether a query shuffles: here nothing does
             return []
         return self._run(translated(query)).fetchall()
+
+    def arrow(self, query: str, what: str) -> pa.Table | None:
+        if what not in self.arrow_for:
+            return None
+        self.ran.append((what, query))
+        return self._run(translated(query)).to_arrow_table()
 
     def cores_here(self) -> int:
         return self.cores

@@ -8,8 +8,11 @@ import re
 
 import pytest
 from dbt.tests.util import run_dbt
+from py4j.protocol import Py4JError
 
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
+from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from tests.functional.materialization.base import responses
 
 QUERY = "select id as `an id`, count(*) from {{ source('raw', 'rows') }} group by id"
@@ -23,7 +26,8 @@ DOCS = "models: [{name: counted, description: 'how many'}]"
 class TestReplacedTexts:
     @pytest.fixture(scope="class")
     def models(self):
-        return {"raw.yml": f"{RAW}\n{DOCS}", "counted.sql": MODEL}
+        above = "{{ config(materialized='view') }} select * from {{ ref('counted') }}"
+        return {"raw.yml": f"{RAW}\n{DOCS}", "counted.sql": MODEL, "above.sql": above}
 
     @pytest.fixture
     def replaced(self, monkeypatch):
@@ -43,12 +47,13 @@ class TestReplacedTexts:
         for each in ids:
             project.run_sql(f"insert into {schema}.rows values ({each})")
         run_dbt(["run"])
-        both = [
-            f"select * from {schema}.counted",
+        queries = (
             f"select id, count(*) from {schema}.rows group by id",
-        ]
-        shown, wanted = (sorted(map(tuple, project.run_sql(query, fetch="all"))) for query in both)
-        assert shown == wanted
+            f"select * from {schema}.counted",
+            f"select * from {schema}.above",
+        )
+        wanted, *shown = (sorted(map(tuple, project.run_sql(query, fetch="all"))) for query in queries)
+        assert shown == [wanted, wanted]
         rows = project.run_sql(f"describe extended {schema}.counted", fetch="all")
         files = ("View Text", "View Original Text", "Created Time", "Last Access")
         return [(row[0], WRITTEN.sub("", str(row[1])), row[2]) for row in rows if row[0] not in files]
@@ -71,8 +76,28 @@ class TestReplacedTexts:
         finally:
             project.run_sql(f"uncache table if exists {project.test_schema}.counted")
 
+    def test_a_catalog_that_refuses_leads_to_alter_view(self, project, replaced, monkeypatch):
+        def refused(connection, relation):
+            raise Py4JError("no such method")
+
+        monkeypatch.setattr(SessionConnection, "_entry", refused)
+        self.run(project, 8)
+        assert replaced == [False]
+
     def test_a_view_that_was_replaced_by_hand_is_written_again(self, project, replaced):
         schema = project.test_schema
         project.run_sql(f"create or replace view {schema}.counted as select 1 as one")
         self.run(project, 9)
         assert replaced == [] and responses(project)["counted"]["rows_inserted"] == 1
+
+    def test_the_catalog_shows_the_view_as_statements_do(self, project, monkeypatch):
+        """All but what DESCRIBE hides, as the property whose name looks like a secret."""
+        view = f"{project.test_schema}.counted"
+        project.run_sql(f"alter view {view} set tblproperties ('a ''key''' = 'x\\n\"y\"', 'my_token' = 's')")
+        with project.adapter.connection_named("shown"):
+            engine = AdapterEngine(project.adapter, "m")
+            known = read_published(engine, view)
+            monkeypatch.setattr(SessionConnection, "describe_view", lambda connection, view: None)
+            asked = read_published(engine, view)
+        assert known is not None and known == asked
+        assert known.properties["my_token"] == "s" and known.comment == "how many"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.materialization.publish import Docs, ViewNotReadable, WantedView, publish
@@ -50,6 +52,9 @@ class Engine:
         self.replaced = self.present and replaceable(self.present) and text
         return bool(self.replaced)
 
+    def files_views(self, paths):
+        return nullcontext({})
+
     def query(self, query, what):
         if what != "read once":
             raise EngineError("no grants here", "42601")
@@ -88,13 +93,19 @@ def test_what_altering_would_lose_or_leave_as_it_was_is_written_by_creating(view
     assert statement.startswith("create or replace view `s`.`m`")
 
 
-def test_a_text_that_needs_short_names_needs_the_list_of_columns():
+def test_a_text_that_needs_short_names_needs_the_list_of_columns(monkeypatch):
     names = [f"{'long' * 15}_{i}" for i in range(600)]
     state = replace(STATE, schema=pa.schema([(name, pa.int64()) for name in names]))
     view = replace(VIEW, columns=tuple(names))
     assert WantedView("`s`.`m`", HANDLE, state, view, Docs(), names).altered() == ""
     few = replace(STATE, schema=pa.schema([(name, pa.int64()) for name in names[:6]]))
-    assert WantedView("`s`.`m`", HANDLE, few, replace(view, columns=tuple(names[:6])), Docs(), ()).altered()
+    view = replace(view, columns=tuple(names[:6]))
+    wanted = WantedView("`s`.`m`", HANDLE, few, view, Docs(), ())
+    assert wanted.altered()
+    assert wanted.replaces(wanted.altered())
+    monkeypatch.setattr(limits, "LONG_VIEW", 100)
+    short = WantedView("`s`.`m`", HANDLE, few, view, Docs(), ())
+    assert not short.altered() and not short.replaces(wanted.altered())
 
 
 def present(**marker):
@@ -176,11 +187,19 @@ def test_a_text_of_a_new_form_is_read_once_before_the_view_shows_it():
     view = published(engine, view, [file("c" * 32, **MANY)])  # other files, the same form
     assert len(engine.read) == 1
     view = published(engine, view, [BASE, RECENT])
-    assert len(engine.read) == 2 and "union all" in engine.read[-1]  # the text, and a row of each scan
-    published(engine, view, [BASE, replace(RECENT, path=f"batches/{'d' * 32}/part-0.parquet")])
-    assert len(engine.read) == 2
+    assert len(engine.read) == 3 and BASE.path[8:40] not in engine.read[-1]  # the text, and the other scan
+    another = replace(RECENT, path=f"batches/{'d' * 32}/part-0.parquet", min_time=7, max_time=7)
+    for recent in ([another], [RECENT, another]):  # one recent batch or several are one form
+        view = published(engine, view, [BASE, *recent])
+        assert len(engine.read) == 3
     published(engine, replace(view, form=""), [BASE, RECENT])  # of an earlier release
-    assert len(engine.read) == 3
+    assert len(engine.read) == 5
+
+
+def test_a_text_of_few_rows_is_read_in_one_scan():
+    engine = Engine()
+    published(engine, None, [replace(BASE, rows=7, hashes=7), RECENT])
+    assert len(engine.read) == 1
 
 
 def test_a_text_that_readers_cannot_read_is_not_shown():

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.shard_sql.published_view import (
     TABLE_MARKER,
     URI,
     VERSION,
+    Catalog,
     Marker,
     UnreadableView,
     read_marker,
@@ -35,7 +36,7 @@ def shown_as_create(properties):
     return f"CREATE VIEW s.v (\n  id)\nCOMMENT 'a \\'TBLPROPERTIES (\\''\nTBLPROPERTIES (\n{listed})\nWITH SCHEMA COMPENSATION\nAS select 1\n"
 
 
-class Catalog:
+class AView(Catalog):
     """A view with these true ``properties`` and ``text``; ``redacted`` are the keys that SHOW
     TBLPROPERTIES does not give.
     """
@@ -63,7 +64,43 @@ class Catalog:
         return [(shown_as_create(self.properties),)]
 
 
-class LostTable:
+class Known(Catalog):
+    """A catalog that shows a view without a statement."""
+
+    def __init__(self, text):
+        self.text, self.asked = text, []
+
+    def query(self, query, what):
+        self.asked.append(query)
+        raise EngineError("no statement")
+
+    def view_here(self, view):
+        columns = [{"name": "id", "comment": "the key"}, {"name": "v", "comment": None}]
+        return {
+            "columns": columns,
+            "comment": "ours",
+            "view_text": self.text,
+            "table_properties": {**PROPERTIES, "view.query.out.col.0": "id", "transient_lastDdlTime": "1"},
+        }
+
+
+def test_a_view_that_the_session_shows_takes_no_statement():
+    catalog = Known(MARKER.within("select 1"))
+    shown = read_published(catalog, "s.v")
+    assert (shown.uri, shown.files, shown.marked) == (MARKER.uri, "f00", True)
+    assert (shown.columns, shown.column_comments, shown.comment) == (("id", "v"), {"id": "the key"}, "ours")
+    assert shown.properties == {key: PROPERTIES[key] for key in PROPERTIES if not key.startswith("mvsink.")}
+    assert catalog.asked == []
+
+
+def test_of_a_view_of_others_the_description_is_asked_for():
+    catalog = Known("select 1")
+    with pytest.raises(EngineError):
+        read_published(catalog, "s.v")
+    assert catalog.asked
+
+
+class LostTable(Catalog):
     """The catalog's ``entry``, a table of which Spark finds no log."""
 
     def __init__(self, entry, says="[DELTA_PATH_DOES_NOT_EXIST] file:/shards/s/mv/table"):
@@ -157,11 +194,11 @@ EARLIER_PROPERTIES = {**EARLIER, "team": "it's \\ ours"}
 @pytest.mark.parametrize(
     ("catalog", "marked"),
     [
-        (Catalog(PROPERTIES, MARKER.within("select 1")), True),
-        (Catalog(PROPERTIES, MARKER.within("select 1"), EVERYTHING), True),
-        (Catalog({**PROPERTIES, URI: REDACTED}, MARKER.within("select 1")), True),
-        (Catalog(EARLIER_PROPERTIES, "select 1"), False),  # of an earlier release
-        (Catalog(EARLIER_PROPERTIES, "select 1", EVERYTHING), False),
+        (AView(PROPERTIES, MARKER.within("select 1")), True),
+        (AView(PROPERTIES, MARKER.within("select 1"), EVERYTHING), True),
+        (AView({**PROPERTIES, URI: REDACTED}, MARKER.within("select 1")), True),
+        (AView(EARLIER_PROPERTIES, "select 1"), False),  # of an earlier release
+        (AView(EARLIER_PROPERTIES, "select 1", EVERYTHING), False),
     ],
     ids=["plain", "all redacted", "overwritten", "earlier", "earlier, all redacted"],
 )
@@ -179,27 +216,27 @@ def test_a_view_is_read_whatever_is_redacted(catalog, marked):
 
 @pytest.mark.parametrize("redacted", [(), [URI]])
 def test_a_shard_is_moved_by_its_property(redacted):
-    view = read_published(Catalog({**PROPERTIES, URI: "/new"}, MARKER.within("select 1"), redacted), "s.v")
+    view = read_published(AView({**PROPERTIES, URI: "/new"}, MARKER.within("select 1"), redacted), "s.v")
     assert view.uri == "/new" and not view.marked
 
 
 def test_a_view_without_our_properties_is_not_ours():
-    assert read_published(Catalog({"owner": "x"}, redacted=["owner"], create=False), "s.v") is None
+    assert read_published(AView({"owner": "x"}, redacted=["owner"], create=False), "s.v") is None
 
 
 @pytest.mark.parametrize(
     ("catalog", "words"),
     [
-        (Catalog(PROPERTIES, "select 1", [URI], create=False), "`mvsink.shard_uri`.*spark.redaction.regex"),
+        (AView(PROPERTIES, "select 1", [URI], create=False), "`mvsink.shard_uri`.*spark.redaction.regex"),
         (
-            Catalog(PROPERTIES, MARKER.within("select 1"), ["team"], create=False),
+            AView(PROPERTIES, MARKER.within("select 1"), ["team"], create=False),
             "`team`.*spark.sql.redaction.options.regex",
         ),
         # what the defect left
-        (Catalog({**PROPERTIES, URI: REDACTED}, "select 1", [URI]), "drop view s.v"),
-        (Catalog({**PROPERTIES, URI: f"/project/{REDACTED}"}, "select 1"), "drop view s.v"),
+        (AView({**PROPERTIES, URI: REDACTED}, "select 1", [URI]), "drop view s.v"),
+        (AView({**PROPERTIES, URI: f"/project/{REDACTED}"}, "select 1"), "drop view s.v"),
         (
-            Catalog({**PROPERTIES, SHARD_ID: REDACTED}, "select 1", create=False),
+            AView({**PROPERTIES, SHARD_ID: REDACTED}, "select 1", create=False),
             "`mvsink.shard_id`|drop view",
         ),
     ],
@@ -254,7 +291,7 @@ def test_the_marker_of_a_table_is_not_redacted():
     digits = MARKER.table_properties()[TABLE_MARKER]
     assert not any(word in digits for word in ("url", "secret", "password", "token", "key"))
 
-    class Tables(Catalog):
+    class Tables(AView):
         def query(self, query, what):
             rows = super().query(query, what)
             where = [("Provider", "delta", ""), ("Location", "file:/shards/s/hourly/table", "")]

@@ -117,6 +117,12 @@ class AdapterEngine(Engine):
         logger.debug(f"the text of the view {view} is now\n{text}")
         return True
 
+    def view_here(self, view: str) -> Mapping[str, Any] | None:
+        """See `Engine`. Only the embedded session has it."""
+        describe = getattr(self._handle, "describe_view", None)
+        shown: Mapping[str, Any] | None = None if describe is None else describe(view)
+        return shown
+
     @contextmanager
     def files_views(self, paths: Sequence[str]) -> Iterator[Mapping[str, str]]:
         """See `Engine`. Only the embedded session has it."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("mvsink")
 DESCRIPTION = "spark.job.description"
+OWN_CATALOG = "spark_catalog"
 KNOWN = ("CommandResult", "LocalTableScan")  # the plans whose rows are there
 
 
@@ -160,22 +161,63 @@ class SessionConnection(FrameConnection):
         state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
         return True
 
+    def describe_view(self, view: str) -> dict[str, Any] | None:
+        """See `Engine.view_here`."""
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+        with self._statement(jobs=False):
+            try:
+                entry = self._entry(view)
+                text = None if entry is None else _optional(entry.viewText())
+                if entry is None or text is None:
+                    return None
+                fields = json.loads(entry.schema().json())["fields"]
+                convert = self.session._jvm.scala.jdk.javaapi.CollectionConverters.asJava
+                mapper = self.session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+                properties = json.loads(mapper.writeValueAsString(convert(entry.properties())))
+                return {
+                    "columns": [
+                        {"name": each["name"], "comment": each.get("metadata", {}).get("comment")}
+                        for each in fields
+                    ],
+                    "comment": _optional(entry.comment()),
+                    "view_text": text,
+                    "table_properties": properties,
+                }
+            except (Py4JError, LookupError) as error:  # a statement has the error that people understand
+                logger.debug(f"{view} takes a DESCRIBE: {error}")
+                return None
+
+    def _entry(self, relation: str) -> Any:
+        """The entry of ``relation`` in Spark's own catalog; None if its name means another one.
+        Raises `Py4JError`.
+        """
+        state = self.session._jsparkSession.sessionState()
+        if state.catalogManager().currentCatalog().name() != OWN_CATALOG:
+            return None
+        name = state.catalog().qualifyIdentifier(state.sqlParser().parseTableIdentifier(relation))
+        if _optional(name.catalog()) != OWN_CATALOG:
+            return None
+        return state.catalog().externalCatalog().getTable(name.database().get(), name.table())
+
     def replace_view_text(self, view: str, text: str, replaceable: Callable[[str], bool]) -> bool:
         """See `Engine.replace_view_text`: what ALTER VIEW does when it has analyzed the text. False
         if rows of views are cached, which ALTER VIEW drops, and if Spark's catalog refuses.
         """
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError
 
         session: Any = self.session._jsparkSession
         if "${" in text or not session.sharedState().cacheManager().isEmpty():
             return False
         state = session.sessionState()
         try:
-            entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(view))
+            entry = self._entry(view)
+            if entry is None:
+                return False
             names = [str(entry.productElementName(at)) for at in range(entry.productArity())]
             values = {name: entry.productElement(at) for at, name in enumerate(names)}
-            present = values["viewText"]
-            if not present.isDefined() or not replaceable(str(present.get())):
+            present = _optional(values["viewText"])
+            if present is None or not replaceable(present):
                 return False
             new = self.session._jvm.scala.Some(text)
             values |= dict.fromkeys(("viewText", "viewOriginalText"), new)
@@ -219,6 +261,11 @@ class SessionConnection(FrameConnection):
 
     def _ended(self, error: Exception) -> str | None:
         return self._spark.ended()
+
+
+def _optional(option: Any) -> str | None:
+    """The text in a Scala Option."""
+    return str(option.get()) if option.isDefined() else None
 
 
 STRICT = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -95,6 +95,13 @@ class Engine(Protocol):
         if that takes a statement.
         """
         return False
+
+    def view_here(self, view: str) -> Mapping[str, Any] | None:
+        """The `view_text`, `comment`, `columns` (`name`, `comment`) and `table_properties` of the
+        ``view`` (quoted), as DESCRIBE AS JSON names them, without a statement. None if there is no
+        such view, or if that takes a statement.
+        """
+        return None
 
     def analyzed(self, query: str, what: str) -> tuple[str, list[tuple[str, str]]] | None:
         """The analyzed plan of a query, as EXPLAIN EXTENDED prints it, and its columns, as

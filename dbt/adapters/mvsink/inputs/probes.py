@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.shard import ShardClient, ShardState
 from dbt.adapters.mvsink.shard.commit_log import LOG
 from dbt.adapters.mvsink.shard_sql import creation_of
 from dbt.adapters.mvsink.shard_sql.properties import stored_schedule
-from dbt.adapters.mvsink.shard_sql.published_view import read_published
+from dbt.adapters.mvsink.shard_sql.published_view import Catalog, read_published
 
 OF_BATCH = re.compile(r"(.*)/(?:table|batches|\{batches,table\})/")
 OF_THE_QUERY = ("LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef", "CommandResult")
@@ -59,8 +59,8 @@ class ProbedPlaces:
 
 
 @dataclass(frozen=True)
-class _SessionCatalog:
-    """`published_view.Catalog` on a session."""
+class _SessionCatalog(Catalog):
+    """The catalog of a session."""
 
     session: Any
 

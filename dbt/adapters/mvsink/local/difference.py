@@ -105,6 +105,18 @@ def difference(rows: pa.Table, stored: Stored, time: int) -> pa.Table | None:
     return None if ambiguous(updates) else updates
 
 
+def without_hashes(updates: pa.Table, shared: pa.Array) -> pa.Table | None:
+    """``updates`` without the hashes that are ``shared``; None if other tools would read their
+    dates differently.
+    """
+    at = updates.schema.get_field_index(HASH)
+    hashes = updates.column(at)
+    kept = pc.if_else(
+        pc.is_in(hashes, value_set=shared, skip_nulls=True), pa.scalar(None, pa.int64()), hashes
+    )
+    return None if ambiguous(updates) else updates.set_column(at, updates.schema.field(at), kept)
+
+
 def _own_hashes(groups: pa.Table) -> pa.ChunkedArray:
     """The hashes of distinct rows; NULL where another row has the same, or the base has the row
     more than once: see `Correction.consolidate_at_since`.
@@ -125,34 +137,38 @@ class Fit:
     """How updates fit a shard. ``missing`` counts rows to delete that are not in the shard, and
     ``unhashed`` rows without a hash, which cannot be looked up. ``ambiguous`` counts rows whose
     hash may also stand for other rows, because the shard holds it for more rows than are deleted,
-    or in several records of the base.
+    or in several records of the base; ``shared`` are these hashes, if they were looked up here.
     """
 
     missing: int
     unhashed: int
     ambiguous: int
+    shared: pa.Array | None = None
 
 
 def fit_of(
     updates: pa.Table,
     base: Sequence[DataFile],
     others: Sequence[DataFile],
+    more: pa.Table | None,
     read: Callable[[DataFile, pa.Schema], pa.Table],
     cores: int,
 ) -> Fit:
     """How hashes and diffs of ``updates`` fit the shard with these files, ``base`` in compacted
-    directories and ``others``. ``read`` gives columns of a file.
+    directories and ``others``, and with ``more`` hashes and diffs. ``read`` gives columns of a
+    file.
     """
     wanted = updates.column(HASH).combine_chunks()
 
-    def present(file: DataFile, in_base: int) -> pa.Table:
-        rows = read(file, _NARROW)
+    def present(rows: pa.Table, in_base: int) -> pa.Table:
         rows = rows.filter(pc.is_in(rows.column(HASH), value_set=wanted, skip_nulls=True))
         return rows.append_column(_BASE, _repeated(in_base, rows))
 
     files = [*((file, 1) for file in base), *((file, 0) for file in others)]
     with ThreadPoolExecutor(min(max(cores, 1), limits.HASH_FILES_AT_ONCE)) as threads:
-        current = list(threads.map(lambda each: present(*each), files))
+        current = list(threads.map(lambda each: present(read(each[0], _NARROW), each[1]), files))
+    if more is not None:
+        current.append(present(more.select(_NARROW.names).cast(_NARROW), 0))
     empty = _NARROW.append(pa.field(_BASE, pa.int64())).empty_table()
     sums = pa.concat_tables([empty, *current]).group_by(HASH).aggregate([(DIFF, "sum"), (_BASE, "sum")])
     joined = updates.select([HASH, DIFF]).join(sums, HASH, join_type="left outer")
@@ -162,4 +178,6 @@ def fit_of(
     missing = pc.and_(hashed, pc.and_(pc.less(diff, 0), pc.less(rows, pc.negate(diff))))
     more = pc.or_(pc.greater(rows, pc.negate(diff)), pc.greater(in_base, 1))
     unsure = pc.and_(pc.greater(rows, 0), pc.or_(pc.greater(diff, 0), more))
-    return Fit(*(pc.sum(each).as_py() or 0 for each in (missing, pc.invert(hashed), unsure)))
+    lost, without, many = (pc.sum(each).as_py() or 0 for each in (missing, pc.invert(hashed), unsure))
+    shared = joined.column(HASH).filter(pc.fill_null(unsure, False)).combine_chunks()
+    return Fit(lost, without, many, shared)

@@ -21,13 +21,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from dbt.adapters.mvsink import limits
-from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, sql
+from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineError, shared_files, sql
 from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.materialization import grants
-from dbt.adapters.mvsink.physical import META
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
-from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed
+from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed, scans, with_several
 from dbt.adapters.mvsink.shard_sql.layout import live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView, fingerprint, read_marker
@@ -131,20 +130,32 @@ class WantedView:
     @cached_property
     def form(self) -> str:
         """A digest of the columns, their types, and the kinds of parts in the text, but not of the
-        files.
+        files: one recent batch or several are one kind.
         """
-        text = NUMBERS.sub("0", FILES_NAMED.sub("files", _query(self.parts, self.names, self.state)))
-        return _digest([text, *self._columns])
+        text = _query(with_several(self.parts), self.names, self.state)
+        return _digest([NUMBERS.sub("0", FILES_NAMED.sub("files", text)), *self._columns])
 
     @property
     def _columns(self) -> list[str]:
         return [*(f"{column.name} {column.type.text}" for column in self.parts.columns), *self.names]
 
     @cached_property
+    def query(self) -> str:
+        """What the view shows, with the columns' own names."""
+        return _long(self.parts, self.names, self.state)
+
+    @property
+    def short(self) -> bool:
+        """Whether the view's text has short names instead."""
+        return len(self.query) > limits.LONG_VIEW
+
+    @cached_property
     def marker(self) -> Marker:
         state = self.state
-        shard_id, files, shape = str(state.shard_id), fingerprint(state), _digest(self._columns)
-        return Marker(self.handle.uri, shard_id, state.version, files, self.form, shape)
+        shape = _digest([*self._columns, "short names" if self.short else "own names"])
+        return Marker(
+            self.handle.uri, str(state.shard_id), state.version, fingerprint(state), self.form, shape
+        )
 
     def replacing(self, *, renaming: bool = False) -> str:
         """The whole `CREATE OR REPLACE VIEW`. `_named` explains ``renaming``."""
@@ -173,13 +184,14 @@ class WantedView:
         marker = self.marker
         same = (current.uri, current.shard_id, *current.columns) == (marker.uri, marker.shard_id, *names)
         kept = Docs(current.comment, {}, current.properties)
-        query = _long(self.parts, names, self.state)
-        if not same or _overlaid(current, self.docs) != kept or len(query) > limits.LONG_VIEW:
+        if not same or _overlaid(current, self.docs) != kept or self.short:
             return ""
-        return marker.within(_named(query, names) if renaming else query)
+        return marker.within(_named(self.query, names) if renaming else self.query)
 
     def replaces(self, text: str) -> bool:
-        """Whether the view with the ``text`` shows the same shard, with the same columns."""
+        """Whether the view with the ``text`` shows the same shard, with columns of the same names,
+        in the text, too, and types.
+        """
         shown, marker = read_marker(text), self.marker
         return shown is not None and (shown.shard_id, shown.shape) == (marker.shard_id, marker.shape)
 
@@ -206,25 +218,25 @@ def _check_form(engine: Engine, wanted: WantedView, readable: Collection[str]) -
     """
     if wanted.state.readable and wanted.form not in readable:
         try:
-            engine.query(_row_of_each(engine, wanted.parts, wanted.names, wanted.state), "read once")
+            _read_once(engine, wanted)
         except EngineError as error:
             raise ViewNotReadable(wanted.relation, error.message) from error
     return wanted.form
 
 
-def _row_of_each(engine: Engine, parts: Layout, names: Sequence[str], state: ShardState) -> str:
-    """Reads a row of the view's query (without its guard, if that would fail readers) and of each
-    part below it. No value leaves Spark, but all columns are read.
+def _read_once(engine: Engine, wanted: WantedView) -> None:
+    """Read a row of the view's query (without its guard, if that would fail readers), and of each
+    scan that this need not reach. No value leaves Spark, but all columns are read.
     """
+    parts, columns = wanted.parts, sql.columns(wanted.names)
     errors = live_errors(parts)
     fails = bool(errors) and engine.query(f"select * from (\n{errors}\n) limit 1", "read once") != []
-    query = plain_rows(parts) if fails else _long(parts, names, state)
-    groups = [([parts.base] if parts.base else []), list(parts.recent), list(parts.unhashed)]
-    scans = [parts.select(group, f"{sql.columns([*parts.names, *META])}", "") for group in groups if group]
-    rows = [f"select * from (\n{scan} limit 1\n)" for scan in scans if len(scans) > 1]
-    texts = [f"{query}\nlimit 1", *([sql.union_all(rows)] if rows else [])]
+    others = [parts.select(scan, columns) for scan in scans(parts)[1:]]
     digest = row_hash(parts.columns, 0)
-    return sql.union_all(f"select max({digest}) from (\n{text}\n)" for text in texts)
+    with shared_files(engine) as files:
+        for rows in (plain_rows(parts) if fails else wanted.query, *others):
+            query = f"select {digest} from (\n{files.of(rows)}\n) limit 1"
+            engine.query(files.around(query), "read once")
 
 
 def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:

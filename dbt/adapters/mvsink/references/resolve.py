@@ -6,8 +6,9 @@ an Iceberg table shows by its own properties, if Spark has the format's jar.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dbt.adapters.mvsink.engine import DataflowError, Engine, EngineError
 from dbt.adapters.mvsink.engine.session import session_settings
@@ -31,13 +32,16 @@ class UnreachableShard(DataflowError):
 
 
 @dataclass(frozen=True)
-class _Recent:
+class _Recent(Catalog):
     """A catalog whose answers may be a moment old."""
 
     engine: Engine
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         return self.engine.recent(query, what)
+
+    def view_here(self, view: str) -> Mapping[str, Any] | None:
+        return self.engine.view_here(view)
 
 
 def find_references(

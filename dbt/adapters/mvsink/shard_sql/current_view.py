@@ -12,7 +12,7 @@ fails its readers with the smallest message (`_Guarded`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.whole_rows import net
@@ -93,7 +93,7 @@ def plain_rows(layout: Layout) -> str:
     if layout.empty:
         items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in layout.columns)
         return f"select {items} where false"
-    if layout.directories != (layout.base,) and _is_small(layout):
+    if _in_one_scan(layout):
         items = f"{sql.IN_ONE_TASK} {sql.columns(layout.names)}, {DIFF}"
         rows = layout.select(layout.directories, items, f"{ERROR} is null")
         return _repeat(layout, net(layout.columns, [], rows, "> 0"), DIFF)
@@ -107,10 +107,30 @@ def plain_rows(layout: Layout) -> str:
     return sql.union_all(parts)
 
 
-def _is_small(layout: Layout) -> bool:
+def scans(layout: Layout) -> list[tuple[Directory, ...]]:
+    """The directories that `plain_rows` reads together. A query of one row may read the first ones
+    alone.
+    """
+    if _in_one_scan(layout):
+        return [layout.directories]
+    groups = ((layout.base,) if layout.base else (), layout.recent, layout.unhashed)
+    return [group for group in groups if group]
+
+
+def with_several(layout: Layout) -> Layout:
+    """The layout as it is with several recent batches, if it has any."""
+    if not layout.recent:
+        return layout
+    nothing = replace(layout.recent[0].files[0], rows=0)
+    return replace(layout, recent=(*layout.recent, Directory("0" * 32, (nothing,))))
+
+
+def _in_one_scan(layout: Layout) -> bool:
     """Whether everything is added up at once. GROUP BY turns -0.0 into 0.0, so shards with floats
     are excluded: rows that did not change must keep their floats.
     """
+    if layout.directories == (layout.base,):
+        return False
     rows = [file.rows for file in layout.files]
     known = sum(count for count in rows if count is not None)
     floats = any(holds_float(column.type) for column in layout.columns)

@@ -56,11 +56,15 @@ _TABLE_MARKER = re.compile(rf"\b{re.escape(TABLE_MARKER)}=([0-9a-f]+)\b")
 
 
 class Catalog(Protocol):
-    """The half of `sink.Engine` that is needed here."""
+    """The part of `Engine` that is needed here."""
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         """The rows of a query."""
         ...
+
+    def view_here(self, view: str) -> Mapping[str, Any] | None:
+        """See `Engine.view_here`."""
+        return None
 
 
 class UnreadableView(DataflowError):
@@ -146,7 +150,7 @@ class _Described:
 class Shown:
     """What the catalog shows of a relation. ``properties`` are as in `view_properties`.
     ``description`` is that of DESCRIBE AS JSON, None where Spark does not have that, or not for
-    this relation.
+    this relation. Of a published view it may have only what `Engine.view_here` gives.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -159,7 +163,12 @@ def view_properties(catalog: Catalog, relation: str) -> dict[str, str]:
 
 
 def look_up(catalog: Catalog, relation: str) -> Shown:
-    """What the catalog shows of ``relation`` (quoted), by one statement if that is possible."""
+    """What the catalog shows of ``relation`` (quoted), by one statement at most if that is
+    possible.
+    """
+    here = catalog.view_here(relation)
+    if here is not None and read_marker(here["view_text"]) is not None:
+        return Shown(here["table_properties"], here)
     try:
         [[text]] = catalog.query(f"describe table extended {relation} as json", "catalog")
         description: Mapping[str, Any] = json.loads(str(text))

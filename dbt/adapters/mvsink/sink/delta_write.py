@@ -295,7 +295,7 @@ class _Delta:
                 return EvaluateFully(Why.ROW_MISSING if fits.missing else Why.ROW_AMBIGUOUS)
             if fits.ambiguous:
                 unsure = staged
-                staged = without_hashes(self.write, unsure, self.at.desired.columns, self.at.shard)
+                staged = without_hashes(self.write, unsure, self.at.desired.columns, self.at.shard, fits)
                 unsure.delete()
         except BaseException:
             staged.delete()

@@ -15,18 +15,19 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt.adapters.mvsink import limits
-from dbt.adapters.mvsink.engine import Column, arrow_schema, sql
+from dbt.adapters.mvsink.engine import Column, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.predicates import Filter, OneOf, combined
 from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.incremental import Keys
 from dbt.adapters.mvsink.inputs.position import InputSides
+from dbt.adapters.mvsink.local import difference
 from dbt.adapters.mvsink.local.difference import Fit, Stored, fit_of
 from dbt.adapters.mvsink.local.rows import fits_locally, found_in, has_key, left_to_spark, local_row_limit
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
@@ -293,20 +294,43 @@ class StagedKeys:
 def fit(write: Write, staged: StagedDirectory, shard: Layout) -> Fit:
     """Whether and how the updates in ``staged`` fit ``shard``."""
     with write.watch("look up"):
-        hashed = not shard.unhashed and not shard.loose
         most = limits.SEARCHED_ROWS_HERE if write.engine.cores_here() else limits.SEARCHED_ROWS
-        if hashed and shard.rows <= most and staged.rows() <= limits.LISTED_KEYS:
-            updates = write.handle.read_staged(staged, pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())]))
-            return fit_of(updates, *shard.by_base(), write.handle.columns_of, write.engine.cores_here())
+        if not shard.loose and shard.rows <= most and staged.rows() <= limits.LISTED_KEYS:
+            hashed = replace(shard, unhashed=())
+            computed = _computed_hashes(write, shard) if shard.unhashed else None
+            if computed is not None or not shard.unhashed:
+                updates = write.handle.read_staged(staged, _HASHES)
+                read, cores = write.handle.columns_of, write.engine.cores_here()
+                return fit_of(updates, *hashed.by_base(), computed, read, cores)
         counts = "count_if(_mv_missing), count_if(_mv_h is null), count_if(_mv_ambiguous)"
         [row] = write.engine.query(f"select {counts} from (\n{_judged(staged, shard)}\n)", "look up")
         return Fit(*(int(str(count)) for count in row))
 
 
+_HASHES = pa.schema([(HASH, pa.int64()), (DIFF, pa.int64())])
+
+
+def _computed_hashes(write: Write, shard: Layout) -> pa.Table | None:
+    """The hashes and diffs of the part in which some rows have none. None if these are many, or if
+    the connection does not return Arrow.
+    """
+    if sum(directory.rows for directory in shard.unhashed) > limits.LOCAL_ROWS:
+        return None
+    with shared_files(write.engine) as files:
+        rows = shard.select(shard.unhashed, f"{shard.believed_hash()} {HASH}, {DIFF}")
+        return write.engine.arrow(files.around(files.of(rows)), "look up")
+
+
 def without_hashes(
-    write: Write, staged: StagedDirectory, columns: tuple[Column, ...], shard: Layout
+    write: Write, staged: StagedDirectory, columns: tuple[Column, ...], shard: Layout, fits: Fit
 ) -> StagedDirectory:
     """The same updates, without a hash where it is ambiguous."""
+    with write.watch("write"), left_to_spark(write.model):
+        if fits.shared is not None and staged.rows() <= local_row_limit(columns):
+            schema = physical_schema(write.handle.schema)
+            kept = difference.without_hashes(write.handle.read_staged(staged, schema), fits.shared)
+            if kept is not None:
+                return write.handle.write_staged(kept)
     names = sql.columns([*(column.name for column in columns), TIME, DIFF, ERROR])
     unsure = f"select _mv_h from (\n{_judged(staged, shard)}\n) where _mv_ambiguous"
     kept = f"if({HASH} in (\n{unsure}\n), cast(null as bigint), {HASH}) {HASH}"

@@ -38,30 +38,27 @@ REPEATABLE_AGGREGATES = _names(
 AVERAGES = _names("avg mean try_avg")
 SUMS = AVERAGES | _names("sum try_sum")  # likewise over exact numbers; doubles add up to different ones
 # Those whose value depends on the order of rows, on which of several equal rows comes first, or on
-# rounding in between.
-UNREPEATABLE_AGGREGATES = _names(
-    "any_value approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg bloom_filter_agg collect_list "
-    "collect_set collect_top_k corr count_min_sketch covar_pop covar_samp first first_value grouping grouping_id histogram_numeric "
-    "hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint "
-    "kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max_by min_by mode pandas_covar pandas_kurt "
-    "pandas_mode pandas_product pandas_skew pandas_stddev pandas_var percentile_approx product regr_avgx regr_avgy regr_intercept "
-    "regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness std stddev stddev_pop stddev_samp string_agg "
-    "theta_intersection_agg theta_sketch_agg theta_union_agg var_pop var_samp variance"
+# rounding in between: those that compute with doubles, those that estimate, and the others.
+ROUNDED = _names(
+    "corr covar_pop covar_samp kurtosis pandas_covar pandas_kurt pandas_product pandas_skew pandas_stddev pandas_var product "
+    "regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness std stddev stddev_pop stddev_samp "
+    "var_pop var_samp variance"
 )
-# Of these: those that compute with doubles, and those that estimate.
-ROUNDED = {
-    name
-    for name in UNREPEATABLE_AGGREGATES
-    if name.startswith(("std", "var", "covar", "regr_", "pandas_"))
-    or name in _names("corr kurtosis product skewness")
-} - {"pandas_mode"}
-ESTIMATES = {
-    name
-    for name in UNREPEATABLE_AGGREGATES
-    if name.startswith(("approx_", "hll_", "kll_", "theta_"))
-    or name in _names("count_min_sketch histogram_numeric percentile_approx")
-}
+ESTIMATES = _names(
+    "approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine count_min_sketch histogram_numeric hll_sketch_agg "
+    "hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double "
+    "kll_sketch_agg_float percentile_approx theta_intersection_agg theta_sketch_agg theta_union_agg"
+)
 TEXT_LISTS = _names("listagg string_agg")
+UNREPEATABLE_AGGREGATES = (
+    ROUNDED
+    | ESTIMATES
+    | TEXT_LISTS
+    | _names(
+        "any_value array_agg bloom_filter_agg collect_list collect_set collect_top_k first first_value grouping grouping_id last "
+        "last_value max_by min_by mode pandas_mode schema_of_variant_agg"
+    )
+)
 AGGREGATES = REPEATABLE_AGGREGATES | SUMS | UNREPEATABLE_AGGREGATES
 # Window functions whose value is the same for rows that are equal in ORDER BY, and those that
 # number or pick rows one by one.
