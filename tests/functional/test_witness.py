@@ -315,3 +315,15 @@ def test_joins_are_compared_as_well(engine):
     written, joined = claims(query, analysed)
     assert "semi join" in joined.text and isinstance(analysed.tree.body.source, Join)
     assert all(engine.same_plan(each.text, each.explicit, each.stand_ins) for each in (written, joined))
+
+
+@pytest.mark.parametrize("column", [0, 24, 25, 39])
+def test_of_a_wide_plan_with_a_generator_every_column_is_compared(column, engine):
+    """Spark prints 25 columns, and compares no plans with generators."""
+    items = [f"a + {number} c{number}" for number in range(40)]
+    query = "select {}, x from _mv_w0 lateral view explode(array(a)) t as x"
+    others = [item.replace("+", "-") if number == column else item for number, item in enumerate(items)]
+    one, same, other = (query.format(", ".join(each)) for each in (items, items, others))
+    columns = {"_mv_w0": [("a", "int")]}
+    assert engine.same_plan(one, same, columns)
+    assert not engine.same_plan(one, other, columns)

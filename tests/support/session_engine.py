@@ -62,6 +62,12 @@ class SessionEngine(Engine):
         except Exception as error:
             raise EngineError(str(error)) from error
 
+    def parsed(self, query: str) -> str:
+        try:
+            return cursor.parsed(self.session, query)
+        except Exception as error:
+            raise EngineError(str(error)) from error
+
     def columns(self, query: str) -> list[tuple[str, str]]:
         return [(row[0], row[1]) for row in self.query(f"describe query\n{query}", "describe")]
 

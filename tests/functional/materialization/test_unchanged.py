@@ -32,6 +32,8 @@ NEVER = {
     "clock.sql": "select id, current_date() d from {{ source('raw', 'files') }}",
     "run_time.sql": "select id, {{ mv_now() }} d from {{ source('raw', 'files') }}",
     "clock_of_a_view.sql": "select id, d from {{ ref('dated') }}",
+    "a_variable.sql": "{{ config(pre_hook='declare or replace variable one int default 1') }}"
+    f"select {', '.join(f'id + {n} c{n}' for n in range(40))}, one from {FILES}",
     "a_path.sql": "select id from parquet.`{{ var('place') }}`",
 }
 VIEWS = ("seen", "dated", "with_its_catalog")

@@ -194,6 +194,14 @@ class AdapterEngine(Engine):
         with self._errors(one):
             return same_plan(handle.compare_plans, one, other, stand_ins)
 
+    def parsed(self, query: str) -> str | None:
+        """See `Engine`. Only the embedded session has it."""
+        handle = self._handle
+        if not hasattr(handle, "parsed_plan"):
+            return None
+        with self._errors(query):
+            return str(handle.parsed_plan(query))
+
     def explained(self, query: str) -> str | None:
         """See `Engine`: only the embedded session has it."""
         handle = self._handle

@@ -137,7 +137,11 @@ class SessionConnection(FrameConnection):
         """The analyzed plan of the last statement, a query, as EXPLAIN EXTENDED prints it."""
         if self._frame is None:
             raise DbtRuntimeError("no statement has run")
-        return str(self._frame._jdf.queryExecution().analyzed().toString())
+        return whole_tree(self._frame._jdf.queryExecution().analyzed())
+
+    def parsed_plan(self, query: str) -> str:
+        """See `Engine.parsed`."""
+        return parsed(self.session, query)
 
     def compare_plans(self, one: str, other: str, stand_ins: Mapping[str, str]) -> tuple[bool, str, str]:
         """See `compared`."""
@@ -371,6 +375,26 @@ def compared(session: Any, one: str, other: str, stand_ins: Mapping[str, str]) -
         clone.createDataFrame(rows, types.fromDDL(columns)).createOrReplaceTempView(name)
     first, second = (clone.sql(text).queryExecution() for text in (one, other))
     same = bool(first.normalized().sameResult(second.normalized()))
-    texts = ("", "") if same else (plan.analyzed().toString() for plan in (first, second))
-    first_text, second_text = map(str, texts)
-    return same, first_text, second_text
+    if same:
+        return True, "", ""
+    return False, whole_tree(first.analyzed()), whole_tree(second.analyzed())
+
+
+def parsed(session: Any, query: str) -> str:
+    """The tree of the parsed plan of ``query``. ``session`` is PySpark's, in this process. Raises
+    Spark's errors.
+    """
+    return whole_tree(session._jsparkSession.sessionState().sqlParser().parsePlan(query))
+
+
+def whole_tree(plan: Any) -> str:
+    """The tree of Spark's ``plan``, as it prints it, but with all columns: how many are left out is
+    a setting of the thread's session otherwise.
+    """
+    from py4j.protocol import Py4JError
+
+    shown = (True, False, 2**31 - 1)  # verbose, without suffixes, so many fields
+    try:
+        return str(plan.treeString(*shown, False, False))
+    except Py4JError:  # Spark before 4.1
+        return str(plan.treeString(*shown, False))

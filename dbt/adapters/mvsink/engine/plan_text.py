@@ -117,12 +117,41 @@ def same_text(
         for name, columns in views.items():
             nothing = (f"cast(null as {kind}) as {sql.identifier(column)}" for column, kind in columns)
             engine.execute(f"create temporary view {name} as select {', '.join(nothing)}", "witness")
-        plans = [analyzed_section(_explained(engine, named(text))) for text in (one, other)]
+        plans = [analyzed_section(whole_explanation(engine, named(text))) for text in (one, other)]
     finally:
         for name in views:
             engine.execute(f"drop view if exists {name}", "witness")
     known = [comparable(plan) for plan in plans if plan is not None]
     return len(known) == 2 and known[0] == known[1]
+
+
+_RELATION = re.compile(r"'UnresolvedRelation \[(?:[^\]]*, )?([^,\]]+)\],")
+
+
+def parsed_alike(one: str, other: str) -> bool:
+    """Whether two parsed plans are the same, but that relations of one may have their own last name
+    as an alias. What is qualified by more than that name is for the analysis to say.
+
+    >>> relation = "+- 'UnresolvedRelation [shop, orders], [], false"
+    >>> plain = f"'Project [*]\\n{relation}"
+    >>> renamed = "'Project [*]\\n+- 'SubqueryAlias {}\\n   {}"
+    >>> [parsed_alike(plain, renamed.format(name, relation)) for name in ("orders", "o")]
+    [True, False]
+    """
+    return _without_own_aliases(one) == _without_own_aliases(other)
+
+
+def _without_own_aliases(parsed: str) -> list[str]:
+    lines = _NUMBERED.sub("0", parsed).splitlines()
+    kept: list[str] = []
+    for line in lines:
+        depth, node = indentation(line)
+        relation = _RELATION.match(node)
+        if kept and relation and kept[-1] == f"{depth - 1} 'SubqueryAlias {relation[1]}":
+            kept.pop()
+            depth -= 1
+        kept.append(f"{depth} {node}")
+    return kept
 
 
 STAND_IN = "_mv_w0"  # the relation, in the queries to compare
@@ -153,7 +182,7 @@ def carries(engine: Engine, plain: str, carried: str, columns: Sequence[tuple[st
             return False
         places = [f"_mv_{place}" for place in range(len(names))]
         one, other = (
-            _explained(engine, _renamed(query, every, places[:-1]))
+            whole_explanation(engine, _renamed(query, every, places[:-1]))
             for query, every in ((plain, places[:-1]), (carried, places))
         )
     finally:
@@ -171,7 +200,7 @@ def optimized_plan(engine: Engine, query: str) -> str:
     plans are equal texts. It has no views, and no column that is only another one's new name.
     Raises `EngineError`.
     """
-    explained = _explained(engine, query)
+    explained = whole_explanation(engine, query)
     columns, _, _ = (analyzed_section(explained) or "").partition("\n")
     return f"{columns}\n{comparable(_without_renames(_optimized_section(explained)))}"
 
@@ -205,12 +234,12 @@ def _optimized_section(explained: str) -> str:
     return match[1]
 
 
-def _explained(engine: Engine, query: str) -> str:
+def whole_explanation(engine: Engine, query: str, what: str = "witness") -> str:
     """The output of EXPLAIN EXTENDED with all columns. Raises `EngineError`."""
     explained = engine.explained(query)
     if explained is None:
         with engine.settings({SHOWN: EVERY}):
-            rows = engine.query(f"explain extended\n{query}", "witness")
+            rows = engine.query(f"explain extended\n{query}", what)
         explained = "\n".join(str(row[0]) for row in rows)
     if _CUT.search(explained):  # another thread of this session may have pinned other settings
         raise EngineError("Spark shows only some of the columns of its plan")

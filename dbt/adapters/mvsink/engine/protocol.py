@@ -96,6 +96,12 @@ class Engine(Protocol):
         """
         return False
 
+    def parsed(self, query: str) -> str | None:
+        """The parsed plan of ``query``, before its names are looked up, as a tree with all columns;
+        None if that takes a statement. Raises `EngineError`.
+        """
+        return None
+
     def view_here(self, view: str) -> Mapping[str, Any] | None:
         """The `view_text`, `comment`, `columns` (`name`, `comment`) and `table_properties` of the
         ``view`` (quoted), as DESCRIBE AS JSON names them, without a statement. None if there is no

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.engine.plan_text import whole_explanation
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard.stored import a_text, an_object, member, texts
 from dbt.adapters.mvsink.user_sql.checks import breaks_lines
@@ -98,10 +99,10 @@ class _Scope:
 def reads_of(engine: Engine, query: str) -> Reads:
     """What ``query`` reads; unknown if it cannot be analyzed."""
     try:
-        plan = engine.query(f"explain extended\n{query}", "explain")
+        plan = whole_explanation(engine, query, "explain")
     except EngineError:
         return Reads(unknown=UNREADABLE)
-    return _checked(read_plan("\n".join(str(row[0]) for row in plan)), query)
+    return _checked(read_plan(plan), query)
 
 
 def reads_and_columns(engine: Engine, query: str) -> tuple[Reads, list[tuple[str, str]]]:

@@ -8,24 +8,28 @@ same replacement is made with the relations themselves:
     select o.id, `customers`.name
     from (shop.orders) o join (shop.customers) as `customers` using (customer)
 
-Spark must analyze both to the same plan. Nothing is run. The same check is made for the statements
+Spark must analyze both to the same plan, or parse both alike, where no column is qualified by a
+schema (above one is). Nothing is run. The same check is made for the statements
 of a task, whose relations are replaced for each time of its input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dbt.adapters.mvsink.continual_task.bind import replaced_by_themselves
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.engine import Engine, EngineError
+from dbt.adapters.mvsink.engine.plan_text import parsed_alike
 from dbt.adapters.mvsink.exceptions import ReadOtherwise
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.witness import asked_of
 from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.user_sql.checks import breaks_lines
 from dbt.adapters.mvsink.user_sql.marks import query_at
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, parts
 
 RULES = "1"  # another number: what was compared before proves nothing
 BOUND = "bindings_shared"  # a property of a task's output: the number of the texts
@@ -39,7 +43,10 @@ def check_replacement(opened: Opened, references: References) -> None:
     if not replaced or opened.timing.time is None or not opened.new_query:
         return
     query = query_at(context.query, context.invocation.time)
-    if problem := _problem(context.engine, query, replace_relations(query, replaced)):
+    spliced = replace_relations(query, replaced)
+    if _parsed_alike(context.engine, query, spliced, references.names):
+        return
+    if problem := _problem(context.engine, query, spliced):
         raise ReadOtherwise(context.model, list(replaced), problem)
 
 
@@ -59,6 +66,25 @@ def check_bindings(
                 names = dict.fromkeys((program.input.name, *references, program.this))
                 raise ReadOtherwise(program.model, list(names), problem)
     return {BOUND: number} if state.readable else {}
+
+
+def _parsed_alike(engine: Engine, query: str, replaced: str, names: Iterable[str]) -> bool:
+    """Whether Spark parses both alike, and no column is qualified by more than a relation's last
+    name: then the names mean the same. That takes milliseconds; to analyze a query takes a job for
+    each file format that it reads.
+    """
+    qualifiers = {part for name in names for part in parts(name)[:-1]}
+    try:
+        plans = [engine.parsed(text) for text in (query, replaced)]
+        if None in plans or breaks_lines(query):
+            return False
+    except (EngineError, UnreadableText):
+        return False
+    one, other = map(str, plans)
+    if not parsed_alike(one, other):
+        return False
+    others = [line for line in one.lower().splitlines() if "'unresolvedrelation [" not in line]
+    return not any(f"{each}{dot}" in line for line in others for each in qualifiers for dot in (".", "`."))
 
 
 def _problem(engine: Engine, query: str, replaced: str) -> str:
