@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from tests.functional.materialization.base import responses
 
@@ -97,7 +98,16 @@ class TestReplacedTexts:
         with project.adapter.connection_named("shown"):
             engine = AdapterEngine(project.adapter, "m")
             known = read_published(engine, view)
+            for other in ("nothing", "rows", "above"):  # none, a table, and another's view
+                shown = engine.view_here(f"{project.test_schema}.{other}")
+                assert (shown is None) is (other != "above")
             monkeypatch.setattr(SessionConnection, "describe_view", lambda connection, view: None)
             asked = read_published(engine, view)
+            with pytest.raises(EngineError):
+                read_published(engine, f"{project.test_schema}.nothing")
+            assert not engine.replace_view_text(
+                f"{project.test_schema}.nothing", "select 1", lambda text: True
+            )
+            assert not engine.replace_view_text(f"{project.test_schema}.rows", "select 1", lambda text: True)
         assert known is not None and known == asked
         assert known.properties["my_token"] == "s" and known.comment == "how many"

@@ -168,6 +168,7 @@ class SessionConnection(FrameConnection):
     def describe_view(self, view: str) -> dict[str, Any] | None:
         """See `Engine.view_here`."""
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
 
         with self._statement(jobs=False):
             try:
@@ -188,13 +189,13 @@ class SessionConnection(FrameConnection):
                     "view_text": text,
                     "table_properties": properties,
                 }
-            except (Py4JError, LookupError) as error:  # a statement has the error that people understand
+            except (PySparkException, Py4JError, LookupError) as error:  # there is none, or another Spark
                 logger.debug(f"{view} takes a DESCRIBE: {error}")
                 return None
 
     def _entry(self, relation: str) -> Any:
         """The entry of ``relation`` in Spark's own catalog; None if its name means another one.
-        Raises `Py4JError`.
+        Raises `PySparkException` if there is none, `Py4JError` where Spark's methods are others.
         """
         state = self.session._jsparkSession.sessionState()
         if state.catalogManager().currentCatalog().name() != OWN_CATALOG:
@@ -209,6 +210,7 @@ class SessionConnection(FrameConnection):
         if rows of views are cached, which ALTER VIEW drops, and if Spark's catalog refuses.
         """
         from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
         session: Any = self.session._jsparkSession
         if "${" in text or not session.sharedState().cacheManager().isEmpty():
@@ -226,7 +228,7 @@ class SessionConnection(FrameConnection):
             new = self.session._jvm.scala.Some(text)
             values |= dict.fromkeys(("viewText", "viewOriginalText"), new)
             state.catalog().alterTable(entry.copy(*(values[name] for name in names)))
-        except (Py4JError, KeyError) as error:  # a statement has the error that people understand
+        except (PySparkException, Py4JError, LookupError) as error:  # a statement's error is clearer
             logger.debug(f"{view} takes an ALTER VIEW: {error}")
             return False
         return True

@@ -238,12 +238,17 @@ def whole_explanation(engine: Engine, query: str, what: str = "witness") -> str:
     """The output of EXPLAIN EXTENDED with all columns. Raises `EngineError`."""
     explained = engine.explained(query)
     if explained is None:
-        with engine.settings({SHOWN: EVERY}):
-            rows = engine.query(f"explain extended\n{query}", what)
-        explained = "\n".join(str(row[0]) for row in rows)
+        explained = _explained(engine, query, what)
+        if _CUT.search(explained):
+            with engine.settings({SHOWN: EVERY}):
+                explained = _explained(engine, query, what)
     if _CUT.search(explained):  # another thread of this session may have pinned other settings
         raise EngineError("Spark shows only some of the columns of its plan")
     return explained
+
+
+def _explained(engine: Engine, query: str, what: str) -> str:
+    return "\n".join(str(row[0]) for row in engine.query(f"explain extended\n{query}", what))
 
 
 def _nothing(columns: Sequence[tuple[str, str]]) -> str:
