@@ -6,6 +6,7 @@ import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.inputs.reads import reads_of, relist
+from tests.support.engines import NoEngine
 
 PLAN = """== Parsed Logical Plan ==
 'UnresolvedRelation [nowhere.parsed], [], false
@@ -23,7 +24,7 @@ Relation spark_catalog.shop.elsewhere[id#5L] parquet
 """
 
 
-class Engine:
+class Engine(NoEngine):
     def __init__(self, plan=PLAN):
         self.plan, self.ran = plan, []
 
