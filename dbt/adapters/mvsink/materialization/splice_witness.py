@@ -76,7 +76,7 @@ def _parsed_alike(engine: Engine, query: str, replaced: str, names: Iterable[str
     qualifiers = {part for name in names for part in parts(name)[:-1]}
     try:
         plans = [engine.parsed(text) for text in (query, replaced)]
-        if None in plans or breaks_lines(query):
+        if None in plans or breaks_lines(query) or any("`" in each for each in qualifiers):
             return False
     except (EngineError, UnreadableText):
         return False

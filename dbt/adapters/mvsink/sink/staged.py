@@ -314,7 +314,8 @@ def _computed_hashes(write: Write, shard: Layout) -> pa.Table | None:
     """The hashes and diffs of the part in which some rows have none. None if these are many, or if
     the connection does not return Arrow.
     """
-    if sum(directory.rows for directory in shard.unhashed) > limits.LOCAL_ROWS:
+    counts = [file.rows for directory in shard.unhashed for file in directory.files]
+    if None in counts or sum(count or 0 for count in counts) > limits.LOCAL_ROWS:
         return None
     with shared_files(write.engine) as files:
         rows = shard.select(shard.unhashed, f"{shard.believed_hash()} {HASH}, {DIFF}")
