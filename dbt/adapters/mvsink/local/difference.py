@@ -150,13 +150,13 @@ def fit_of(
     updates: pa.Table,
     base: Sequence[DataFile],
     others: Sequence[DataFile],
-    more: pa.Table | None,
+    computed: pa.Table | None,
     read: Callable[[DataFile, pa.Schema], pa.Table],
     cores: int,
 ) -> Fit:
     """How hashes and diffs of ``updates`` fit the shard with these files, ``base`` in compacted
-    directories and ``others``, and with ``more`` hashes and diffs. ``read`` gives columns of a
-    file.
+    directories and ``others``, and with the ``computed`` hashes and diffs of its other files.
+    ``read`` gives columns of a file.
     """
     wanted = updates.column(HASH).combine_chunks()
 
@@ -167,8 +167,8 @@ def fit_of(
     files = [*((file, 1) for file in base), *((file, 0) for file in others)]
     with ThreadPoolExecutor(min(max(cores, 1), limits.HASH_FILES_AT_ONCE)) as threads:
         current = list(threads.map(lambda each: present(read(each[0], _NARROW), each[1]), files))
-    if more is not None:
-        current.append(present(more.select(_NARROW.names).cast(_NARROW), 0))
+    if computed is not None:
+        current.append(present(computed.select(_NARROW.names).cast(_NARROW), 0))
     empty = _NARROW.append(pa.field(_BASE, pa.int64())).empty_table()
     sums = pa.concat_tables([empty, *current]).group_by(HASH).aggregate([(DIFF, "sum"), (_BASE, "sum")])
     joined = updates.select([HASH, DIFF]).join(sums, HASH, join_type="left outer")

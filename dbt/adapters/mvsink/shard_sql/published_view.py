@@ -81,8 +81,9 @@ class UnreadableView(DataflowError):
 @dataclass(frozen=True)
 class Marker:
     """What a published view shows: the shard, the log version, and a fingerprint of the files.
-    ``form`` is a digest of the text's form, which was read once, and ``shape`` one of the columns
-    and their types; both are empty in an earlier release's view.
+    ``form`` is a digest of the text's form, which was read once, and ``shape`` one of the columns,
+    their types, and whether the text has short names for them; both are empty in an earlier
+    release's view.
     """
 
     uri: str
