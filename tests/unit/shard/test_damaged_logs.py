@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.shard import (
 from dbt.adapters.mvsink.shard import damage as damage_module
 from dbt.adapters.mvsink.shard.commit_log import checked_path
 from dbt.adapters.mvsink.shard.errors import LogDamaged, OutsideShard
+from dbt.adapters.mvsink.shard.files import require_inside
 from tests.support.clocks import collect_at
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
@@ -305,3 +306,12 @@ def test_row_k_a_line_of_100_mb_is_left_to_the_library(handle, monkeypatch, kind
     assert handle.state().since == at(1) and handle.history()[-1].version == 4
     collect_at(handle, LATER)
     assert read_here and max(read_here) < 2000 and not commit_log.changes_no_data(path.read_text())
+
+
+@pytest.mark.parametrize("path", ["../x", "table/../../x", "table/a/../../../x"])
+def test_a_path_that_leads_out_of_the_shard_by_dots_is_refused(path, tmp_path):
+    root = tmp_path / "shard"
+    (root / "table" / "a").mkdir(parents=True)
+    with pytest.raises(OutsideShard, match="outside the shard's directory"):
+        require_inside(str(root), path, f"{root}/{path}")
+    require_inside(str(root), "table/a/../x", f"{root}/table/a/../x")
