@@ -25,7 +25,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.physical import DIFF
-from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.shard import OpenShards, ShardClient
 from tests.long.iceberg_tables import ENTRY, IcebergHistory
 from tests.long.input_histories import reason
 from tests.long.kept import arguments
@@ -124,7 +124,7 @@ class WithSpark(History):
         if since is None or self.failed or not state.readable:
             return ""
         times = [time for time in self.past if time >= since]
-        with ShardClient(one_thread=True).open_reader(self.uri) as reader:
+        with ShardClient(opened=OpenShards()).open_reader(self.uri) as reader:
             for time in self.chance.sample(times, min(2, len(times))):
                 if problem := self._differs(reader.snapshot(time), self.past[time]):
                     return f"the shard as of {time} {problem}"

@@ -27,7 +27,7 @@ from dbt.adapters.mvsink.materialization.run import Materialization
 from dbt.adapters.mvsink.materialization.task import ContinualTask
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.relation import MvsinkRelation
-from dbt.adapters.mvsink.shard import ShardClient
+from dbt.adapters.mvsink.shard import OpenShards, ShardClient
 from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from tests.support import incremental_modes
@@ -143,7 +143,7 @@ class Warehouse:
             session=id(self),
             manifest=NOTHING,
             shard_root=str(self.root),
-            client=ShardClient(one_thread=True),
+            client=ShardClient(opened=OpenShards()),
             embedded=True,
         )
         executed = phases.execute(phases.prepare(context, strategy))
@@ -159,7 +159,7 @@ class Warehouse:
 
     def stored(self, schema: str, name: str, columns: Sequence[str]) -> Counter[Any]:
         """The same ``columns`` as the shard has them, without Spark: a tenth of the time."""
-        with ShardClient(one_thread=True).open_reader(f"{self.root}/{schema}/{name}") as reader:
+        with ShardClient(opened=OpenShards()).open_reader(f"{self.root}/{schema}/{name}") as reader:
             table = reader.snapshot((reader.state().upper.as_option() or 1) - 1)
         times = table.column(DIFF).to_pylist()
         rows = _rows(table.select(columns)) if columns else [()] * table.num_rows

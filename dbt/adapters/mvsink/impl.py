@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.relation import MvsinkRelation
+from dbt.adapters.mvsink.shard import OpenShards
 
 
 class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter):
@@ -31,7 +32,10 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
     def __init__(self, config: Any, mp_context: Any):
         check_variables(config)  # before anything runs, also hooks
         self.session_facts: dict[str, tuple[object, list[tuple[object, ...]]]] = {}  # by query
-        self.recent_answers: dict[str, tuple[object, float, list[tuple[object, ...]]]] = {}  # likewise
+        self.recent_answers: dict[tuple[str, bool], tuple[object, float, Any]] = {}  # see `recent`
+        self.publications = object()  # replaced by another one when a model is published
+        self.open_shards = OpenShards()
+        self.listings: dict[str, object] = {}  # what was known of the catalog's changes, by schema
         self.server_defaults: dict[object, str | None] = {}  # of settings, by server, version and name
         super().__init__(config, mp_context)
 
@@ -41,6 +45,8 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
         """Without temporary views, which Spark lists in every schema."""
+        connections: Any = self.connections
+        self.listings[str(schema_relation.schema).lower()] = connections.user_changes
         relations = super().list_relations_without_caching(schema_relation)
         return [relation for relation in relations if relation.schema]
 

@@ -136,9 +136,17 @@ def test_what_may_heal_is_waited_for_and_said_without_the_stack_of_another_langu
 
 
 def test_damage_that_is_gone_a_moment_later_was_a_file_being_written(handle, monkeypatch):
-    whole = commit_file(handle, 3).read_text()
-    commit_file(handle, 3).write_text(whole[:50])
-    monkeypatch.setattr(damage_module.time, "sleep", lambda _: commit_file(handle, 3).write_text(whole))
+    torn = commit_file(handle, 3)
+    whole = torn.rename(torn.with_suffix(".whole"))
+    torn.write_text(whole.read_text()[:50])
+
+    def written(_: float) -> None:
+        """At once, never truncated: several threads wait here, while others read the file."""
+        copied = whole.with_suffix(f".{threading.get_ident()}")
+        copied.write_bytes(whole.read_bytes())
+        copied.replace(torn)
+
+    monkeypatch.setattr(time, "sleep", written)
     assert ShardClient().open_reader(handle.uri).upper == at(3)
 
 

@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.shard_sql.published_view import (
     Catalog,
     Marker,
     UnreadableView,
+    listed_view,
     read_marker,
     read_published,
     shown_shard,
@@ -98,6 +99,56 @@ def test_of_a_view_of_others_the_description_is_asked_for():
     with pytest.raises(EngineError):
         read_published(catalog, "s.v")
     assert catalog.asked
+
+
+def listed(text, *, properties=None, columns="[`id`, `a``b`]", comment=""):
+    """A row of SHOW TABLE EXTENDED."""
+    shown = MARKER.properties() if properties is None else properties
+    stated = ", ".join(f"{key}={value}" for key, value in sorted(shown.items()))
+    return (
+        f"Catalog: spark_catalog\nDatabase: s\nTable: v\nType: VIEW\n{comment}"
+        f"View Text: {text}\nView Original Text: {text}\nView Schema Mode: COMPENSATION\n"
+        f"View Query Output Columns: {columns}\nTable Properties: [{stated}]\nSchema: root\n |-- id: long\n"
+    )
+
+
+def test_a_listing_shows_the_shard_and_the_columns():
+    shown = listed_view(listed(MARKER.within("select 1\nas `View Original Text: `")))
+    assert (shown.uri, shown.shard_id, shown.version, shown.files) == (
+        MARKER.uri,
+        MARKER.shard_id,
+        MARKER.version,
+        MARKER.files,
+    )
+    assert (shown.columns, shown.listed, shown.table) == (("id", "a`b"), True, False)
+
+
+OURS = MARKER.within("select 1")
+MOVED = {**MARKER.properties(), "mvsink.shard_uri": "/elsewhere"}
+
+
+@pytest.mark.parametrize(
+    "information",
+    [
+        listed("select 1"),
+        listed(OURS, properties={}),
+        listed(OURS, properties=MOVED),
+        listed(OURS, properties={**MARKER.properties(), "mvsink.shard_uri": "*********(redacted)"}),
+        listed(OURS, properties={**MARKER.properties(), "mvsink.version": "3"}),
+        listed(OURS, columns="[id, v]"),
+        listed(OURS).replace(f"View Original Text: {OURS}", "View Original Text: select 2"),
+        listed(OURS).replace("View Query Output Columns", "Columns"),
+        "",
+    ],
+    ids=["another's", "no properties", "moved", "redacted", "an earlier release's", "unquoted", "two texts", "no columns", "empty"],
+)  # fmt: skip
+def test_what_a_listing_does_not_certainly_show_is_looked_up(information):
+    assert listed_view(information) is None
+
+
+def test_a_comment_that_looks_like_a_text_is_none():
+    other = listed(MARKER.within("select 2")).partition("Type: VIEW\n")[2]
+    assert listed_view(listed(OURS, comment=f"Comment: x\n{other}")) is None
 
 
 class LostTable(Catalog):

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
@@ -26,8 +26,10 @@ from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
 
+T = TypeVar("T")
 logger = AdapterLogger("mvsink")
 RECENT = 2.0  # seconds
+PUBLISH = "publish"  # what statements are for that change a model's entry in the catalog
 UNDEFINED = "<undefined>"  # what SET shows for a name that it does not know
 _CUT = re.compile(r"\.\.\. \d+ more fields")
 _DATA_STATE = re.compile(r"SQLSTATE: ?((?:22|23)[0-9A-Z]{3})")
@@ -45,7 +47,11 @@ class AdapterEngine(Engine):
 
     def execute(self, statement: str, what: str) -> None:
         """See `Engine`."""
-        self._cursor(statement, what)
+        try:
+            self._cursor(statement, what)
+        finally:
+            if what == PUBLISH:
+                self._published()
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
         """See `Engine`."""
@@ -89,17 +95,33 @@ class AdapterEngine(Engine):
             facts[query] = rows
         return rows
 
-    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+    def recent(self, query: str, what: str, *, of_model: bool) -> list[tuple[object, ...]]:
         """See `Engine`."""
-        connections: Any = self.adapter.connections
-        known = getattr(self.adapter, "recent_answers", None)
+        return list(self._recently(query, lambda: self.query(query, what), of_model))
+
+    def recent_view(self, view: str, *, of_model: bool) -> Mapping[str, Any] | None:
+        """See `Engine`."""
+        return self._recently(f"view {view}", lambda: self.view_here(view), of_model)
+
+    def _recently(self, key: str, ask: Callable[[], T], of_model: bool) -> T:
+        """The answer to what ``ask`` asks the catalog, perhaps from a moment ago."""
+        adapter: Any = self.adapter
+        known: dict[tuple[str, bool], tuple[object, float, T]] | None = getattr(
+            adapter, "recent_answers", None
+        )
         if known is None:
-            return self.query(query, what)
-        changes, now = connections.user_changes, time.monotonic()
-        answer = known.get(query)
-        if answer is None or answer[0] is not changes or now - answer[1] > RECENT:
-            answer = known[query] = (changes, now, self.query(query, what))
-        return list(answer[2])
+            return ask()
+        changes = (adapter.connections.user_changes, adapter.publications if of_model else None)
+        now, answer = time.monotonic(), known.get((key, of_model))
+        if answer is None or answer[0] != changes or now - answer[1] > RECENT:
+            answer = (changes, now, ask())
+            known[key, of_model] = answer
+        return answer[2]
+
+    def _published(self) -> None:
+        """A model's entry in the catalog may be another one now."""
+        adapter: Any = self.adapter
+        adapter.publications = object()
 
     def relist(self, table: Sequence[str]) -> None:
         """See `Engine`. The embedded session does it without a statement."""
@@ -114,6 +136,7 @@ class AdapterEngine(Engine):
         replace = getattr(self._handle, "replace_view_text", None)
         if replace is None or not replace(view, text, replaceable):
             return False
+        self._published()
         logger.debug(f"the text of the view {view} is now\n{text}")
         return True
 

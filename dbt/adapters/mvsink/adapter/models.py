@@ -41,10 +41,15 @@ from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published, check_names
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
 from dbt.adapters.mvsink.published import retire
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard import Antichain, OpenShards, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count
 from dbt.adapters.mvsink.shard_sql.properties import held_shards, release_holds, release_pause
-from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, UnreadableView, read_published
+from dbt.adapters.mvsink.shard_sql.published_view import (
+    PublishedView,
+    UnreadableView,
+    listed_view,
+    read_published,
+)
 from dbt.adapters.mvsink.user_sql.checks import without_end
 
 if TYPE_CHECKING:
@@ -67,6 +72,9 @@ _newest_invocation: dict[str, str] = {}  # by what is done once per invocation
 
 class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     """Part of the adapter. Errors of lower layers leave as dbt's own, with the model's name."""
+
+    open_shards: OpenShards
+    listings: dict[str, object]
 
     @available.parse(lambda *_, **__: 0)
     def mv_time(self, variable: Any, started: datetime) -> int:
@@ -117,12 +125,12 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             query=without_end(query),
             options=options,
             invocation=invocation,
-            published=self.published(existing),
+            published=self._in_listing(existing) or self.published(existing),
             engine=engine,
             session=engine.session,
             manifest=self.get_macro_resolver(),
             shard_root=str(credentials.shards).rstrip("/"),
-            client=ShardClient(credentials.storage_options, one_thread=True),
+            client=ShardClient(credentials.storage_options, opened=self.open_shards),
             storage_options=credentials.storage_options,
             iceberg_catalog=credentials.iceberg_catalog,
             longest_view=credentials.longest_view,
@@ -302,9 +310,26 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         return bool(variable(self.config, "mvsink_read_only")) or bool(self._credentials().read_only)
 
     def published(self, relation: MvsinkRelation | None) -> PublishedView | None:
-        """The shard that ``relation`` shows; None if it does not exist or shows none."""
+        """The shard that ``relation`` shows; None if it does not exist or shows none. dbt's cache
+        does not notice when a hook drops it.
+        """
         with translated(str(relation)):
-            return self._read_published(relation)
+            try:
+                return self._read_published(relation)
+            except EngineError as error:
+                if error.missing_relation:
+                    return None
+                raise
+
+    def _in_listing(self, relation: MvsinkRelation | None) -> PublishedView | None:
+        """The view that ``relation`` is, from dbt's listing at the run's start; None if that does
+        not show it, or if a statement may have changed the catalog since.
+        """
+        if relation is None or not relation.is_view or not relation.information:
+            return None
+        connections: Any = self.connections
+        known = self.listings.get(str(relation.schema).lower()) is connections.user_changes
+        return listed_view(relation.information) if known else None
 
     def _read_published(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """See `published`. Raises the errors of the lower layers."""

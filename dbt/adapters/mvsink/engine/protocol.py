@@ -58,12 +58,16 @@ class Engine(Protocol):
         """
         return self.query(query, what)
 
-    def recent(self, query: str, what: str) -> list[tuple[object, ...]]:
+    def recent(self, query: str, what: str, *, of_model: bool) -> list[tuple[object, ...]]:
         """The rows of a query about the catalog. They may be those of the same query up to two
         seconds ago, if none of the user's statements in this invocation can have changed the
-        catalog since.
+        catalog since and, with ``of_model``, no model was published.
         """
         return self.query(query, what)
+
+    def recent_view(self, view: str, *, of_model: bool) -> Mapping[str, Any] | None:
+        """`view_here`, of a moment ago perhaps, as `recent`."""
+        return self.view_here(view)
 
     def relist(self, table: Sequence[str]) -> None:
         """Make the engine list the files of ``table`` (the parts of its name) again before it is

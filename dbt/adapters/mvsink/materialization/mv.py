@@ -205,9 +205,9 @@ class CheckedView:
             return None
         state, recorded = opened.handle.state(), opened.handle.progress
         verify = verification_due(context, state)
-        proved = not verify and evidence.proves(state, recorded, time)
-        keeps = keeps_sums(context.options.state, RunHistory.of(opened.handle), in_use=in_use(recorded))
-        if proved or suspended(state) or not keeps:
+        if suspended(state) or (not verify and evidence.proves(state, recorded, time)):
+            return None
+        if not keeps_sums(context.options.state, RunHistory.of(opened.handle), in_use=in_use(recorded)):
             return None
         analysed = evidence.change(recorded, time).analysed()
         if isinstance(analysed, NotIncremental):

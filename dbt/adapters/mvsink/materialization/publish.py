@@ -68,6 +68,11 @@ class Docs:
     column_comments: Mapping[str, str] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is wanted."""
+        return self.comment is None and not (self.column_comments or self.properties)
+
     def of_columns(self, columns: Sequence[Column]) -> Docs:
         """Comments for these ``columns`` only, under their own names: dbt's may differ in case."""
         if self.column_comments is None:

@@ -33,15 +33,16 @@ class UnreachableShard(DataflowError):
 
 @dataclass(frozen=True)
 class _Recent(Catalog):
-    """A catalog whose answers may be a moment old."""
+    """A catalog whose answers may be a moment old; what a run of ours has published is known."""
 
     engine: Engine
+    of_model: bool
 
     def query(self, query: str, what: str) -> list[tuple[object, ...]]:
-        return self.engine.recent(query, what)
+        return self.engine.recent(query, what, of_model=self.of_model)
 
     def view_here(self, view: str) -> Mapping[str, Any] | None:
-        return self.engine.view_here(view)
+        return self.engine.recent_view(view, of_model=self.of_model)
 
 
 def find_references(
@@ -53,8 +54,8 @@ def find_references(
     sources: Collection[str] = (),
 ) -> References:
     """Those of the relations ``names`` that ``query`` reads and that have times or ``versions``.
-    ``sources`` are those that no model of the invocation makes; the catalog is not asked about them
-    again for each model.
+    ``sources`` are those that no model of the invocation makes. The catalog is not asked about a
+    relation again for each model that reads it.
 
     Raises `UnreachableShard`, `splice.TemporalReference` for a shard with a time travel clause of
     its own, `splice.UnreadableText`.
@@ -68,7 +69,7 @@ def find_references(
             temporal = None
         except TemporalReference as error:  # fine for a table
             temporal = error
-        catalog = _Recent(engine) if name in sources else engine
+        catalog = _Recent(engine, name not in sources)
         read = None
         if plain_first and name in sources and temporal is None:
             table = _plain(catalog, name)

@@ -32,7 +32,13 @@ use shards without dbt.
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.shard.batch import Batch
-from dbt.adapters.mvsink.shard.client import MAX_ROUNDS, ShardClient, retry_on_replacement, staged_elsewhere
+from dbt.adapters.mvsink.shard.client import (
+    MAX_ROUNDS,
+    OpenShards,
+    ShardClient,
+    retry_on_replacement,
+    staged_elsewhere,
+)
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.directories import (
     Directory,

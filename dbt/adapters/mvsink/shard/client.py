@@ -6,7 +6,9 @@ handle = ShardClient().open_writer(uri, pa.schema([("id", pa.int64())]))
 from __future__ import annotations
 
 import secrets
+import threading
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -29,13 +31,35 @@ MAX_ROUNDS = 10  # a run loses this often only if something replaces the shard i
 Result = TypeVar("Result")
 
 
+class OpenShards:
+    """Storages that clients share: one reads a shard's log once, and later only what is new in it.
+    Any number of threads may use it, of clients with the same ``storage_options``. The ``most``
+    last used are kept.
+    """
+
+    def __init__(self, most: int = 500):
+        self._most = most
+        self._storages: OrderedDict[str, Storage] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def at(self, uri: str, locate: Locate) -> Storage:
+        """The storage of the shard at ``uri``, from ``locate`` if there is none yet."""
+        with self._lock:
+            if uri not in self._storages:
+                self._storages[uri] = locate(uri)
+                if len(self._storages) > self._most:
+                    self._storages.popitem(last=False)
+            self._storages.move_to_end(uri)
+            return self._storages[uri]
+
+
 class ShardClient:
     """Opens shards.
 
     ``storage_options`` are those of the `deltalake` package; ``locate`` gives another storage
     (tests). While the log cannot be reached, the handles' methods retry for ``timeout`` seconds
-    before they raise `StorageError`. With ``one_thread``, a single thread uses the client and its
-    handles; a second handle of a shard then reads only what is new in its log.
+    before they raise `StorageError`. A second handle of a shard that is among ``opened`` reads only
+    what is new in its log.
     """
 
     def __init__(
@@ -43,20 +67,18 @@ class ShardClient:
         storage_options: Mapping[str, str] | None = None,
         locate: Locate | None = None,
         timeout: float = DEFAULT_TIMEOUT,
-        *,
-        one_thread: bool = False,
+        opened: OpenShards | None = None,
     ):
         self._storage_at = locate or (lambda uri: DeltaStorage(uri, storage_options))
         self._timeout = timeout
-        self._opened: dict[str, Storage] | None = {} if one_thread else None
+        self._opened = opened
 
     def _locate(self, uri: str) -> Storage:
-        if self._opened is not None and uri in self._opened:
-            return self._opened[uri]
+        return self._new(uri) if self._opened is None else self._opened.at(uri, self._new)
+
+    def _new(self, uri: str) -> Storage:
         storage = self._storage_at(uri)
         storage.timeout = self._timeout
-        if self._opened is not None:
-            self._opened[uri] = storage
         return storage
 
     def exists(self, uri: str) -> bool:

@@ -9,6 +9,7 @@ library never resolves a conflict for us.
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -53,11 +54,13 @@ class DeltaStorage(LogStore):
     """See `Storage`. ``storage_options`` are those of the `deltalake` package, for object stores.
 
     The table, its newest version and the newest commits are cached, so only later commits are read.
-    A log that was replaced is noticed by the commit file of the cached version.
+    A log that was replaced is noticed by the commit file of the cached version. Threads may share a
+    storage: what uses the cache takes turns.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None):
         super().__init__(uri, storage_options)
+        self._turn = threading.RLock()
         self._cached: DeltaTable | None = None
         self._cached_file: StoredFile | None = None  # the commit file of the cached version
         self._hint: StoredFile | None = None  # `_last_checkpoint`, before the cached version was read
@@ -88,13 +91,14 @@ class DeltaStorage(LogStore):
             raise StorageError(f"cannot create shard {self.uri}: {message_of(error)}") from error
 
     def load(self) -> ShardState | None:
-        table = self._table()
-        if table is None:
-            return None
-        if self._state is None or self._state.version != table.version():
-            with self._reading_log():
-                self._state = self._read_state(table, self._transactions)
-        return self._state
+        with self._turn:
+            table = self._table()
+            if table is None:
+                return None
+            if self._state is None or self._state.version != table.version():
+                with self._reading_log():
+                    self._state = self._read_state(table, self._transactions)
+            return self._state
 
     def load_at(self, version: int) -> ShardState | None:
         try:
@@ -141,6 +145,10 @@ class DeltaStorage(LogStore):
     # committing
 
     def commit(self, version: int, change: Change) -> None:
+        with self._turn:
+            self._commit(version, change)
+
+    def _commit(self, version: int, change: Change) -> None:
         table = self._cached  # as `load` has just read it
         if table is None or table.version() != version - 1:
             table = self._table()
@@ -214,41 +222,44 @@ class DeltaStorage(LogStore):
     # the log's other contents
 
     def progress(self, input_id: str) -> int | None:
-        table = self._table()
-        if table is None:
-            return None
-        with self._reading_log():
-            lookup = self._transactions.of(table.version(), self._look_up(table))
-            return lookup(f"{encoding.NAMESPACE}input:{input_id}")
+        with self._turn:
+            table = self._table()
+            if table is None:
+                return None
+            with self._reading_log():
+                lookup = self._transactions.of(table.version(), self._look_up(table))
+                return lookup(f"{encoding.NAMESPACE}input:{input_id}")
 
     def history(self, newest: int | None = None) -> list[Commit]:
         versions = sorted(self._versions())
         if newest is None:
             return self._commits_at(versions)
         kept = versions[len(versions) - min(newest, len(versions)) :]
-        if self._newest:
-            self._table()  # forgets a log that was replaced
-        known = self._newest
-        unknown = [version for version in kept if version not in known]
-        known = {**known, **dict(zip(unknown, self._commits_at(unknown), strict=True))}
-        self._newest = {version: known[version] for version in kept}
-        return list(self._newest.values())
+        with self._turn:
+            if self._newest:
+                self._table()  # forgets a log that was replaced
+            known = self._newest
+            unknown = [version for version in kept if version not in known]
+            known = {**known, **dict(zip(unknown, self._commits_at(unknown), strict=True))}
+            self._newest = {version: known[version] for version in kept}
+            return list(self._newest.values())
 
     def checkpoint(self) -> None:
-        table = self._table()
-        if table is None:
-            return
-        try:
-            table.create_checkpoint()
-            # removes commits older than Delta's log retention: 30 days, unless the table sets it
-            table.cleanup_metadata()
-        except (DeltaError, OSError) as error:
-            raise StorageError(
-                f"cannot write a checkpoint of shard {self.uri}: {message_of(error)}"
-            ) from error
+        with self._turn:
+            table = self._table()
+            if table is None:
+                return
+            try:
+                table.create_checkpoint()
+                # removes commits older than the log retention: 30 days, unless the table sets it
+                table.cleanup_metadata()
+            except (DeltaError, OSError) as error:
+                raise StorageError(
+                    f"cannot write a checkpoint of shard {self.uri}: {message_of(error)}"
+                ) from error
 
     def _new_transactions(self) -> Transactions:
-        return Transactions(self._whole_commit_text, self._checkpoint_transactions)
+        return Transactions(self._whole_commit_text, self._checkpoint_transactions, far=not self.is_local)
 
     def _checkpoint_transactions(self) -> tuple[int, Mapping[str, int]] | None:
         """See `Transactions`. Checkpoints of several files are left to the library."""

@@ -7,7 +7,7 @@ whole. So commits are checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -110,7 +110,8 @@ class Transactions:
     read once for all of them, and known values are carried to later versions.
 
     ``commit_text`` gives the text of a commit, None if it was cleaned up; it raises `LogDamaged` if
-    the library would skip a part of it. ``checkpoint`` gives the version of the newest checkpoint
+    the library would skip a part of it. If commits are ``far`` away, several are asked for at once.
+    ``checkpoint`` gives the version of the newest checkpoint
     with all values in it: -1 and no values if there is no checkpoint, None if it cannot be read.
     """
 
@@ -118,8 +119,11 @@ class Transactions:
         self,
         commit_text: Callable[[int], str | None],
         checkpoint: Callable[[], tuple[int, Mapping[str, int]] | None],
+        *,
+        far: bool,
     ):
         self._commit_text = commit_text
+        self._far = far
         self._checkpoint = checkpoint
         self._version = -1
         self._known: dict[str, int | None] = {}
@@ -175,9 +179,9 @@ class Transactions:
         self._known |= updated
         return True
 
-    def _texts(self, versions: range) -> list[str | None]:
-        if len(versions) < 2:
-            return [self._commit_text(version) for version in versions]
+    def _texts(self, versions: range) -> Iterable[str | None]:
+        if not self._far or len(versions) < 2:
+            return map(self._commit_text, versions)
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(self._commit_text, versions))
 

@@ -50,6 +50,14 @@ _CLOSING = re.compile(r"(?<!\\)" + _CLOSING_AFTER_BACKSLASH.pattern)
 _MARKER = re.compile(r"\w+ /\* mvsink (\{.*?\}) \*/")
 # how Spark says that a table of the catalog has no log
 NO_LOG = re.compile(r"\bDELTA_(PATH_DOES_NOT_EXIST|TABLE_NOT_FOUND)\b")
+# what SHOW TABLE EXTENDED shows of a view
+_LISTED = re.compile(
+    r"^View Text: (?P<text>\w+ /\* mvsink .*?)\nView Original Text: (?P=text)\n(?P<rest>.*)",
+    re.MULTILINE | re.DOTALL,
+)
+_LISTED_COLUMNS = re.compile(r"^View Query Output Columns: \[((?:`(?:[^`]|``)*`(?:, |\]))+)$", re.MULTILINE)
+_LISTED_PROPERTIES = re.compile(r"^Table Properties: \[(.*)\]$", re.MULTILINE)
+_QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _NAME = re.compile(r"((?P<schema>.+)\.)?`?(?P<name>\w+)`?")
 _LOCATION = re.compile(rf"^Location: (?P<place>.+)/{TABLE}$", re.MULTILINE)
 _TABLE_MARKER = re.compile(rf"\b{re.escape(TABLE_MARKER)}=([0-9a-f]+)\b")
@@ -119,7 +127,8 @@ class PublishedView:
     """Our marker, and what others put on the view. ``marked`` means that the marker is in the
     view's text; ``versioned`` that its version and files are in the properties too, written by an
     earlier release. With ``table`` it is a table, whose version and files are in its own log; if
-    that is lost, ``shard_id`` and ``columns`` are empty.
+    that is lost, ``shard_id`` and ``columns`` are empty. ``listed`` means that it was read from a
+    listing, where neither comments nor others' properties are known.
     """
 
     uri: str
@@ -134,6 +143,7 @@ class PublishedView:
     versioned: bool = False
     form: str = ""
     table: bool = False
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,6 +229,33 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
         marked=in_text == marker,
         versioned=VERSION in shown or FILES in shown,
         form=marker.form,
+    )
+
+
+def listed_view(information: str) -> PublishedView | None:
+    """The published view in a row of SHOW TABLE EXTENDED; None if the row does not certainly show
+    one, or not all that `PublishedView.listed` has.
+    """
+    shown = _LISTED.search(information)
+    if shown is None or information.count("\nView Text: ") > 1:  # a comment may have such lines
+        return None
+    marker = read_marker(shown["text"])
+    columns, properties = (pattern.search(shown["rest"]) for pattern in (_LISTED_COLUMNS, _LISTED_PROPERTIES))
+    if marker is None or columns is None or properties is None:
+        return None
+    stated = f"{properties[1]}, "
+    if any(f"{key}=" in stated for key in (VERSION, FILES)):  # an earlier release's
+        return None
+    if not all(f"{key}={value}, " in stated for key, value in marker.properties().items()):
+        return None
+    return PublishedView(
+        marker.uri,
+        marker.shard_id,
+        marker.version,
+        marker.files,
+        columns=tuple(name.replace("``", "`") for name in _QUOTED.findall(columns[1])),
+        form=marker.form,
+        listed=True,
     )
 
 
