@@ -142,15 +142,18 @@ ifdef QUICK
 	$(QUICKLY) -m benchmarks.wide_join --scale 0.01 --rounds 1 --warm 0 --first-load --verify --shares nothing "1 %"
 	$(QUICKLY) -m benchmarks.side_by_side --scale 0.01 --shares 0.01 --rounds 1 --warm 0
 	$(QUICKLY) -m benchmarks.unchanged --scale 0.01 --rounds 1 --warm 1
+	$(QUICKLY) -m benchmarks.many_unchanged --models 5 --threads 2 --rounds 1 --warm 0
 	$(QUICKLY) -m benchmarks.small_models --models 1 --rounds 1 --warm 1
 	$(QUICKLY) -m benchmarks.incremental --scale 0.01 --share 0.01 --rounds 1 --warm 0 --where recent --models "wide join" "TPC-H 1"
 	$(QUICKLY) -m benchmarks.plans --scale 0.01 --share 0.01 --rounds 1 --warm 0
 	$(QUICKLY) -m benchmarks.choice --scale 0.01 --rounds 1 --shares 0.01 --models "TPC-H 12"
+	$(QUICKLY) -m benchmarks.tpcdi --scale 0.001 --select +fact_cash_balances --variants parquet always --batches 0.02 --rebuild last --warm 0
 	$(QUICKLY) -m benchmarks.published --scale 0.01 --rounds 1 --warm 0 --steps recent load
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --verify --against merge incremental --against-rounds 1
 	$(BIN)/python -m benchmarks.unchanged
+	$(BIN)/python -m benchmarks.many_unchanged
 	$(BIN)/python -m benchmarks.incremental
 	$(BIN)/python -m benchmarks.plans
 	$(BIN)/python -m benchmarks.side_by_side --shares 0.0001 0.001 0.01 0.03 0.1

@@ -16,17 +16,23 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.factory import CONNECTIONS
+from dbt.adapters.mvsink.connection.factory import CONNECTIONS, EMBEDDED
 from dbt.adapters.mvsink.connection.frames import error_text, may_change_catalog
 from dbt.adapters.mvsink.connection.metastore import notice_interrupts
 from dbt.adapters.mvsink.connection.thrift import open_thrift
-from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.credentials import SESSION, MvsinkCredentials
 from dbt.adapters.mvsink.masking import masked
 
 if TYPE_CHECKING:
     import agate
 
 logger = AdapterLogger("mvsink")
+# dbt's commands that nearly always send statements; it calls `source freshness` and `docs generate`
+# by their last words
+NEED_SPARK = (
+    *("run", "build", "test", "seed", "snapshot", "show", "compile", "clone", "retry", "run-operation"),
+    *("freshness", "generate"),
+)
 
 
 class MvsinkConnectionManager(SparkConnectionManager):
@@ -42,6 +48,8 @@ class MvsinkConnectionManager(SparkConnectionManager):
         if isinstance(profile.credentials, MvsinkCredentials):
             profile.credentials.belong_to(_project(profile))
             notice_interrupts()
+            if profile.credentials.method == SESSION and _command() in NEED_SPARK:
+                EMBEDDED.start_early(profile.credentials)
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
@@ -85,6 +93,14 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.debug(masked(f"Error while running:\n{sql}"))
             raise DbtDatabaseError(error_text(error)) from error
+
+
+def _command() -> str:
+    """dbt's command, such as `run`; empty where nobody has set dbt's flags."""
+    from dbt import flags
+
+    get_flags: Any = flags.get_flags  # untyped
+    return str(getattr(get_flags(), "WHICH", "") or "")
 
 
 def _project(profile: Any) -> str:

@@ -9,6 +9,9 @@ A JVM with Spark downloads the packages of `spark.jars.packages` into Ivy's cach
 does not lock its cache, and of two processes that fill it at once one or both fail. So one process
 of this user downloads at a time (`downloading`).
 
+Spark starts while dbt parses the project (`EmbeddedSpark.start_early`). Both take seconds, and
+neither needs the other.
+
 Spark sends Hadoop's whole configuration with every scan and every listing of files: 1,079 settings.
 715 of them are defaults of YARN and MapReduce, which nothing in a local session reads. Without them
 (`drop_cluster_defaults`) Spark learns the columns of a Parquet file in 25 ms instead of 42.
@@ -17,6 +20,7 @@ Spark sends Hadoop's whole configuration with every scan and every listing of fi
 from __future__ import annotations
 
 import atexit
+import contextvars
 import fcntl
 import hashlib
 import logging
@@ -24,6 +28,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +70,7 @@ class EmbeddedSpark:
 
     def __init__(self) -> None:
         self._starting = threading.Lock()
+        self._early = False  # whether `start_early` has begun
         self._session: SparkSession | None = None
         self._metastore = EmbeddedMetastore()
         self._settings = ProfileSettings()
@@ -90,6 +96,24 @@ class EmbeddedSpark:
                 require_formats(session, credentials)
                 self.changes += self._settings.apply(session, parameters)
             return session
+
+    def start_early(self, credentials: MvsinkCredentials) -> None:
+        """Start the session in a thread of its own, unless this process has one. Whoever needs it
+        waits; nobody else does, not even the end of the process. If it fails, whoever needs it
+        tries again, and gets the error.
+        """
+        from pyspark import SparkContext
+
+        if self._session is None and not self._early and SparkContext._active_spark_context is None:
+            self._early = True
+            run = partial(contextvars.copy_context().run, self._start_quietly, credentials)
+            threading.Thread(target=run, name="dbt-mvsink start", daemon=True).start()
+
+    def _start_quietly(self, credentials: MvsinkCredentials) -> None:
+        try:
+            self.profile_session(credentials)
+        except Exception as error:
+            log.debug("Spark did not start while dbt parsed: %s", error)
 
     def facts_of(self, description: str) -> dict[str, Any]:
         """What is known about a session that fits the ``description``, whose text is not kept
