@@ -88,9 +88,8 @@ def test_which_commands(command, starts, method, monkeypatch):
     begun = []
     monkeypatch.setattr(connections, "_command", lambda: command)
     monkeypatch.setattr(connections, "EMBEDDED", SimpleNamespace(start_early=begun.append))
-    credentials = MvsinkCredentials(
-        method=method, schema="s", host="localhost" if method == "connect" else None
-    )
+    place = {"remote": "sc://h:15002"} if method == "connect" else {}
+    credentials = MvsinkCredentials(method=method, schema="s", **place)
     profile = SimpleNamespace(credentials=credentials, project_root="/p")
     MvsinkConnectionManager(profile, SimpleNamespace(RLock=lambda: None))
     assert begun == ([credentials] if starts and method == "session" else [])
