@@ -88,7 +88,7 @@ def test_which_commands(command, starts, method, monkeypatch):
     begun = []
     monkeypatch.setattr(connections, "_command", lambda: command)
     monkeypatch.setattr(connections, "EMBEDDED", SimpleNamespace(start_early=begun.append))
-    place = {"remote": "sc://h:15002"} if method == "connect" else {}
+    place = {"remote": "sc://h:15002", "shard_root": "/shards"} if method == "connect" else {}
     credentials = MvsinkCredentials(method=method, schema="s", **place)
     profile = SimpleNamespace(credentials=credentials, project_root="/p")
     MvsinkConnectionManager(profile, SimpleNamespace(RLock=lambda: None))
