@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.reference_keys import _make_ref_key
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.adapter.commands import CommandsAdapter
@@ -49,6 +50,17 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
         self.listings[str(schema_relation.schema).lower()] = connections.user_changes
         relations = super().list_relations_without_caching(schema_relation)
         return [relation for relation in relations if relation.schema]
+
+    def get_relation(self, database: str, schema: str, identifier: str) -> BaseRelation | None:
+        """As in dbt, which compares the name with every relation of the schema, for each model."""
+        if schema and identifier and self._schema_is_cached(None, schema):
+            wanted = self.Relation.create(schema=schema, identifier=identifier)
+            cached = self.cache.relations.get(_make_ref_key(wanted))
+            if cached is not None and cached.inner.matches(schema=schema, identifier=identifier):
+                relation: BaseRelation = cached.inner
+                return relation
+        found: BaseRelation | None = super().get_relation(database, schema, identifier)
+        return found
 
     def debug_query(self) -> None:
         """`dbt debug`: Java, PySpark, a query, and a compare-and-append in `shard_root`."""
