@@ -33,12 +33,12 @@ Result = TypeVar("Result")
 
 class OpenShards:
     """Storages that clients share: one reads a shard's log once, and later only what is new in it.
-    Any number of threads may use it, of clients with the same ``storage_options``. The ``most``
-    last used are kept.
+    Any number of threads may use it, of clients with the same ``storage_options``. The last used
+    are kept: at most so many ``shards``, with so many live ``files`` together.
     """
 
-    def __init__(self, most: int = 500):
-        self._most = most
+    def __init__(self, shards: int = 500, files: int = 50_000):
+        self._most_shards, self._most_files = shards, files
         self._storages: OrderedDict[str, Storage] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -46,11 +46,15 @@ class OpenShards:
         """The storage of the shard at ``uri``, from ``locate`` if there is none yet."""
         with self._lock:
             if uri not in self._storages:
+                self._make_room()
                 self._storages[uri] = locate(uri)
-                if len(self._storages) > self._most:
-                    self._storages.popitem(last=False)
             self._storages.move_to_end(uri)
             return self._storages[uri]
+
+    def _make_room(self) -> None:
+        files = sum(storage.known_files for storage in self._storages.values())
+        while self._storages and (len(self._storages) >= self._most_shards or files > self._most_files):
+            files -= self._storages.popitem(last=False)[1].known_files
 
 
 class ShardClient:

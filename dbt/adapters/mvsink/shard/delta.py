@@ -72,6 +72,11 @@ class DeltaStorage(LogStore):
         """See `FileStore`."""
         return pafs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
 
+    @property
+    def known_files(self) -> int:
+        state = self._state
+        return 0 if state is None else len(state.files)
+
     # versions
 
     def create(self, schema: pa.Schema, shard_id: uuid.UUID, salt: int, created: int) -> None:

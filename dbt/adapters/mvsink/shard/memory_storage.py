@@ -43,6 +43,10 @@ class MemoryStorage:
     written: dict[str, int] = field(default_factory=dict)  # when each blob was, by ``now``
     is_local: bool = True
 
+    @property
+    def known_files(self) -> int:
+        return len(self.states[-1].files) if self.states else 0
+
     def clock(self) -> int:
         return self.now
 

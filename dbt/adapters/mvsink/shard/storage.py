@@ -79,6 +79,11 @@ class Storage(Protocol):
         """Whether the files are on this machine, or mounted."""
         ...
 
+    @property
+    def known_files(self) -> int:
+        """The number of live files that it keeps in memory, of the version that it read last."""
+        ...
+
     def clock(self) -> int:
         """Now, in ms, by the clock that also gives files their `StoredFile.modified`."""
         ...
