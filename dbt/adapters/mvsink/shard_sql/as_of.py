@@ -75,13 +75,15 @@ def collection_as_of(shard: Layout, time: int) -> str:
 def few_rows_as_of(shard: Layout, time: int, columns: Sequence[Column], condition: str) -> str:
     """``columns`` of the rows as of ``time`` (ms) that satisfy ``condition``, duplicates repeated.
 
-    They are added up, so they must be few; then each file is named once and read once. Live errors
-    do not fail it.
+    They may have to be added up, so they must be few; then each file is named once and read once.
+    Live errors do not fail it.
     """
     early = _up_to(shard, time)
     if early.empty:
         return f"select {nulls(columns)} where false"
     items = sql.columns(column.name for column in columns)
+    if early.only_inserts:
+        return early.select(early.directories, items, f"{ERROR} is null and ({condition})")
     updates = early.updates(f"{items}, {DIFF}", f"{ERROR} is null and ({condition})")
     rows = net(columns, [], updates, "> 0")
     copies = f"lateral view explode(sequence(1, cast({DIFF} as int))) copies as _mv_copy"

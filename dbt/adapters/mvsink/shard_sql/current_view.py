@@ -1,6 +1,7 @@
 """The query behind the published view: the collection at the newest time, as plain rows.
 
-A compacted shard reads as a plain Parquet scan. A small one is added up by whole rows, in one scan:
+A shard whose batches only insert, such as a compacted one, reads as a plain Parquet scan. A small
+one is added up by whole rows, in one scan:
 for every scan that a text names, Spark lists files and runs a job to learn their columns, whenever
 the view is created or read. A larger one with recent batches is still one scan of the base, thinned
 by a broadcast join with the recent part's net retractions, plus the recent part's net additions.
@@ -93,6 +94,10 @@ def plain_rows(layout: Layout) -> str:
     if layout.empty:
         items = ", ".join(f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}" for c in layout.columns)
         return f"select {items} where false"
+    if layout.only_inserts:
+        in_one_task = f"{sql.IN_ONE_TASK} " if _is_small(layout) else ""
+        where = f"{ERROR} is null" if layout.may_hold_errors else ""
+        return layout.select(layout.directories, f"{in_one_task}{sql.columns(layout.names)}", where)
     if _in_one_scan(layout):
         items = f"{sql.IN_ONE_TASK} {sql.columns(layout.names)}, {DIFF}"
         rows = layout.select(layout.directories, items, f"{ERROR} is null")
@@ -111,7 +116,7 @@ def scans(layout: Layout) -> list[tuple[Directory, ...]]:
     """The directories that `plain_rows` reads together. A query of one row may read the first ones
     alone.
     """
-    if _in_one_scan(layout):
+    if layout.only_inserts or _in_one_scan(layout):
         return [layout.directories]
     groups = ((layout.base,) if layout.base else (), layout.recent, layout.unhashed)
     return [group for group in groups if group]
@@ -131,10 +136,14 @@ def _in_one_scan(layout: Layout) -> bool:
     """
     if layout.directories == (layout.base,):
         return False
-    rows = [file.rows for file in layout.files]
-    known = sum(count for count in rows if count is not None)
     floats = any(holds_float(column.type) for column in layout.columns)
-    return not (layout.loose or floats or None in rows) and known <= LOCAL_ROWS
+    return not (layout.loose or floats) and _is_small(layout)
+
+
+def _is_small(layout: Layout) -> bool:
+    """Whether one task reads all files as soon as several would."""
+    rows = [file.rows for file in layout.files]
+    return None not in rows and sum(count or 0 for count in rows) <= LOCAL_ROWS
 
 
 @dataclass(frozen=True)

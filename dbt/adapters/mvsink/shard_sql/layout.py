@@ -112,6 +112,17 @@ class Layout:
     def empty(self) -> bool:
         return not self.directories and not self.loose
 
+    @property
+    def only_inserts(self) -> bool:
+        """Whether each update inserts one row: then the updates are the rows, and nothing has to be
+        added up.
+        """
+        return not self.loose and all((each.min_diff, each.max_diff) == (1, 1) for each in self.directories)
+
+    @property
+    def may_hold_errors(self) -> bool:
+        return bool(self.loose) or any(directory.may_hold_errors for directory in self.directories)
+
     def with_past(self, time: int = -1) -> Layout:
         """The layout with what negations after ``time`` (ms) cancel: updates up to that time need
         no more than this.
