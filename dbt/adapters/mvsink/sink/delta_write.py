@@ -217,7 +217,7 @@ class _Delta:
     def _groups(self, adding: Adding | None) -> int:
         """The number of groups, of which some are computed again or get other sums."""
         rows = self.at.shard.rows
-        return rows if adding is None else max(rows, limits.COMPARED_WHOLE)
+        return rows if adding is None else max(rows, limits.MANY_ROWS)
 
     def _added(self, adding: Adding) -> _Compared | EvaluateFully:
         """The shard's rows plus the sums over the change, compared with the shard's rows."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.reasons import EvaluateFully
 from dbt.adapters.mvsink.shard import Antichain, Batch, ShardState
@@ -54,6 +55,12 @@ class Round:
         """The write time in ms."""
         assert self.plan.time is not None
         return self.plan.time
+
+    @property
+    def by_whole_rows(self) -> bool:
+        """Whether the shard is so small that it is compared by whole rows."""
+        size = sum(file.size for file in self.shard.files)
+        return self.shard.rows <= limits.COMPARED_WHOLE and size <= limits.COMPARED_WHOLE_BYTES
 
 
 @dataclass(frozen=True)

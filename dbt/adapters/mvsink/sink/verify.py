@@ -12,7 +12,6 @@ import hashlib
 import logging
 from dataclasses import dataclass, replace
 
-from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.engine.whole_rows import row_digest
 from dbt.adapters.mvsink.physical import DIFF, ERROR
@@ -31,7 +30,7 @@ SUMS = 3 * len(SEEDS)
 
 def verified(write: Write, at: Round) -> Written:
     """Like `Write.stage`, but with it the contents are certainly the desired ones."""
-    if at.shard.empty or at.shard.rows <= limits.COMPARED_WHOLE:
+    if at.shard.empty or at.by_whole_rows:
         return write.stage(at)
     with write.watch("verify"):
         if equal(write, at.desired, at.shard):

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink import failpoints, limits
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Engine, EngineError, arrow_schema, shared_files, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.local.difference import Stored, collected, difference
@@ -83,7 +83,7 @@ class Write:
         """
         if at.shard.empty:
             written = self.first_load(at)
-        elif at.shard.rows <= limits.COMPARED_WHOLE:
+        elif at.by_whole_rows:
             written = self.whole_rows(at)
         else:
             changes = input_changes()
@@ -128,7 +128,7 @@ class Write:
     def preview(self, at: Round, sample: int = 0) -> Previewed:
         """The correction's counts, with up to ``sample`` of its updates; nothing is written."""
         correction = correction_of(at.desired, at)
-        if at.shard.rows > limits.COMPARED_WHOLE and at.shard.detectable:
+        if not at.by_whole_rows and at.shard.detectable:
             buckets = Buckets.of(at.shard)
             correction = correction.restricted_to(buckets.scope(_differing(buckets, at)))
         updates = correction.consolidate_at_since()
