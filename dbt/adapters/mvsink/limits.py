@@ -23,7 +23,7 @@ FEW_CHANGES = 1_000
 # values compress well: 5.8 million took 8.6 MB, and 36 s.
 SMALL_BYTES = 32 * 2**20
 SMALL_ROWS = 1_000_000
-# The same, so little that what earlier runs took says more of the machine than of the query.
+# The same, so little that what the first load took says more of the session than of the query.
 TINY_BYTES = 2**20
 TINY_ROWS = 10_000
 # Seconds. An incremental run of a model that is not small takes 0.5 or more.
@@ -95,6 +95,9 @@ WORTHWHILE = 0.8
 # take longer. As many times the rows changed: from the changes, too, it would have taken longer.
 FAR_LONGER = 2.0
 FAR_MORE = 2.0
+# As small a part of the share of an input that had changed: then earlier runs from the changes do
+# not say how long this one takes.
+FAR_LESS = 10
 # An evaluation in seconds of the first load, where none is known (benchmarks.choice): by the share
 # of an input's rows that changed at most, and where more did.
 BY_LOAD = ((0.01, 0.6), (0.05, 1.0))

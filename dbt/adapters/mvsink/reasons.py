@@ -125,15 +125,22 @@ class Why(enum.Enum):
 @dataclass(frozen=True, init=False)
 class EvaluateFully:
     """The query is evaluated and all contents are compared, for the reason ``why``, which is
-    ``about`` something.
+    ``about`` something. ``share`` is the largest share of an input's rows that was seen to have
+    changed, if the changes were read before.
     """
 
     why: Why
     about: tuple[str, ...]
+    share: float | None = None
 
-    def __init__(self, why: Why = Why.UNSAID, *about: str):
+    def __init__(self, why: Why = Why.UNSAID, *about: str, share: float | None = None):
         object.__setattr__(self, "why", why)
         object.__setattr__(self, "about", about)
+        object.__setattr__(self, "share", share)
+
+    def after(self, share: float | None) -> EvaluateFully:
+        """The same, with the ``share``."""
+        return EvaluateFully(self.why, *self.about, share=share)
 
     @property
     def text(self) -> str:

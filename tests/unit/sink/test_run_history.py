@@ -151,7 +151,52 @@ def test_little_data_are_evaluated_unless_the_changes_are_faster_or_have_not_bee
         decide(Case(increment=lambda each=each: each, history=lambda: history(*runs)))
         for each in (SMALL, replace(SMALL, tiny=True))
     ]
-    assert [Why.UNSAID if each.full is None else each.full.why for each in decided] == [expected, Why.SMALL]
+    of_tiny = expected if any(mode == EVALUATED for mode, _ in runs) else Why.SMALL
+    assert [Why.UNSAID if each.full is None else each.full.why for each in decided] == [expected, of_tiny]
+
+
+SLOW_RUNS = [CommitNote(mode=INCREMENTAL, seconds=9.0, share=share) for share in (0.05, 0.02)]
+KEYS_RUNS = [CommitNote(why=Why.MANY_KEYS.code, share=share) for share in (0.05, 0.02)]
+
+
+def of_orders(updates, rows=1_000_000):
+    orders = InputSides(
+        "shop.orders", (), QueryRows(""), QueryRows(""), "changes", rows=rows, updates=updates
+    )
+    kinds = replace(orders, name="shop.kinds", change=None, rows=None, updates=None)
+    return Increment(SimpleNamespace(unrepeatable=None, linear=False), (orders, kinds))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("runs", "why"),
+    [
+        ([CommitNote(mode=EVALUATED, seconds=4.0), *SLOW_RUNS], Why.SLOW),
+        ([CommitNote(mode=LOADED, seconds=4.0), *SLOW_RUNS], Why.NEVER_EVALUATED),
+        (KEYS_RUNS, Why.USUALLY_MANY_KEYS),
+    ],
+    ids=["slow", "never evaluated", "many keys"],
+)
+@pytest.mark.parametrize(
+    ("increment", "counts"),
+    [
+        (of_orders(2_001), True),
+        (of_orders(2_000), False),
+        (of_orders(None), True),
+        (of_orders(10, rows=None), True),
+        (EvaluateFully(Why.MOVED), True),
+    ],
+    ids=["a tenth", "less than a tenth", "unknown", "of unknown rows", "cannot be incremental"],
+)
+def test_earlier_runs_say_nothing_of_a_far_smaller_change(runs, why, increment, counts):
+    decision = decide(Case(increment=lambda: increment, history=lambda: RunHistory(tuple(runs))))
+    assert (None if decision.full is None else decision.full.why) is (why if counts else None)
+
+
+def test_runs_of_which_the_change_is_not_known_count():
+    """Those of an earlier release, for one."""
+    runs = [CommitNote(mode=EVALUATED, seconds=4.0), replace(SLOW_RUNS[0], share=None), SLOW_RUNS[1]]
+    decision = decide(Case(increment=lambda: of_orders(10), history=lambda: RunHistory(tuple(runs))))
+    assert decision.full.why is Why.SLOW
 
 
 @pytest.mark.parametrize(("changed", "expected"), [(1_000, Why.UNSAID), (1_001, Why.MUCH_CHANGED)])

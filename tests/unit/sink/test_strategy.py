@@ -62,7 +62,7 @@ def test_always_evaluates_what_a_new_definition_asks_for():
 
 
 def test_a_verification_says_why_it_cannot_tell_drift_from_a_change():
-    shard = SimpleNamespace(empty=False, rows=1)
+    shard = SimpleNamespace(empty=False, rows=1, files=())
     written = staging(EvaluateFully(Why.OTHER_TOOL), verify=True).stage(over(shard))
     assert (written.incremental, written.full.why) == (False, Why.OTHER_TOOL)
 
@@ -103,6 +103,6 @@ def test_a_verification_evaluates_what_the_author_wrote_as_long_as_it_reads_the_
 
     verification = staging(EvaluateFully(), verify=True, stage=stage, own_text=OwnText(*written))
     desired = Desired("the run's", (), 0)
-    staged = verification.stage(over(SimpleNamespace(empty=False, rows=1), desired))
+    staged = verification.stage(over(SimpleNamespace(empty=False, rows=1, files=()), desired))
     assert (texts, staged.rewritten) == (evaluated, reason)
     assert deleted == evaluated[:-1]

@@ -19,9 +19,11 @@ while the changes are staged. Then the `Bounds` of the decision have the last wo
 | the last evaluation took less than 0.8 s, unless the run insists | `QUICK` |
 | otherwise | nothing: it computes from the changes |
 
+Earlier incremental runs say nothing of a change that is far smaller than theirs.
+
 Earlier runs say that the changes of little data may cost less where an evaluation took 0.8 s or
 more, and computing from the changes took less, or has not been tried: so each way is tried once.
-Tiny data are left out of that.
+Of tiny data, the first load does not count for that: it says more of the session, which was new.
 
 A run *insists* on the changes if the policy is `incremental: always`, or if it verifies: a
 verification has to separate the change from what was wrong before.
@@ -83,10 +85,10 @@ class Increment:
 
     ``inputs`` are the relations that are not read as the text of the query names them. ``clock`` is
     the times (ms) that `mv_now()` was and is, None if the query does not use it. ``small`` means
-    that so little data is read that evaluating the query should cost no more, and ``tiny`` that it
-    does not, whatever earlier runs took; for a query over the model's sums, ``small`` means that
-    the sums are few. ``volume`` is what evaluating it would read, None if that is not known.
-    ``reading`` is a number for everything that decides how the query is read.
+    that so little data is read that evaluating the query should cost no more, and ``tiny`` that
+    only an evaluation may say otherwise, not the first load; for a query over the model's sums,
+    ``small`` means that the sums are few. ``volume`` is what evaluating it would read, None if that
+    is not known. ``reading`` is a number for everything that decides how the query is read.
     """
 
     analysed: Analysed
@@ -96,6 +98,16 @@ class Increment:
     tiny: bool = False
     volume: Volume | None = None
     reading: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The largest share of an input's rows that have changed, at most; None if that is not
+        known of each.
+        """
+        changed = [each for each in self.inputs if each.change is not None]
+        if any(each.rows is None or each.updates is None for each in changed):
+            return None
+        return max(((each.updates or 0) / max(each.rows or 0, 1) for each in changed), default=None)
 
     @cached_property
     def filters(self) -> Mapping[str, Filter]:
@@ -128,6 +140,11 @@ class Case:
     def past(self) -> RunHistory:
         """The result of `history`."""
         return self.history()
+
+    @cached_property
+    def present(self) -> Increment | EvaluateFully:
+        """The result of `increment`."""
+        return self.increment()
 
 
 @dataclass(frozen=True)
@@ -193,9 +210,12 @@ def decide(case: Case) -> Decision:
         return Decision(EvaluateFully())
     if case.policy is Incremental.NEVER:
         return Decision(EvaluateFully(Why.NEVER))
-    if not case.insists and (why := case.suspended or _in_vain(case)) is not None:
-        return Decision(EvaluateFully(why))
-    increment = case.increment()
+    if not case.insists:
+        vain = _in_vain(case)
+        why = case.suspended or (None if vain is None or far_less_changed(case, vain) else vain)
+        if why is not None:
+            return Decision(EvaluateFully(why))
+    increment = case.present
     if isinstance(increment, EvaluateFully):
         return Decision(increment)
     if case.verify and increment.analysed.unrepeatable:
@@ -206,7 +226,8 @@ def decide(case: Case) -> Decision:
     if increment.small and not free:  # a verification is not about its cost
         if case.verify:
             return Decision(EvaluateFully())
-        if increment.tiny or not case.past.changes_may_pay():
+        only_loaded = increment.tiny and not case.past.evaluated_before()
+        if only_loaded or not case.past.changes_may_pay():
             return Decision(EvaluateFully(Why.SMALL))
     if not case.insists and not case.summed and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
@@ -236,6 +257,17 @@ def _in_vain(case: Case) -> Why | None:
     if history.slow():
         return Why.SLOW if history.evaluated_before() else Why.NEVER_EVALUATED
     return Why.USUALLY_MANY_KEYS if history.most_keys_change() else None
+
+
+def far_less_changed(case: Case, vain: Why) -> bool:
+    """Whether so much less changed than in the runs that were in ``vain`` that they say nothing."""
+    earlier = case.past.shares(vain)
+    known = [share for share in earlier if share is not None]
+    if not known or len(known) < len(earlier):
+        return False
+    increment = case.present
+    share = None if isinstance(increment, EvaluateFully) else increment.share
+    return share is not None and share * limits.FAR_LESS <= min(known)
 
 
 def _most(rows: int, linear: bool) -> float:

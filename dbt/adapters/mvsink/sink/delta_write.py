@@ -68,14 +68,16 @@ def stage_change(write: Write, increment: Increment, at: Round, bounds: Bounds) 
             failpoints.reach("changes staged")
             planned = delta.planned(increment, changes)
             if isinstance(planned, EvaluateFully):
-                return planned
+                return planned.after(changes.share)
             written: Written | EvaluateFully | None = delta.few_sums(planned.plan)
             if written is None:
                 compared = delta.compared(planned)
                 if isinstance(compared, EvaluateFully):
-                    return compared
+                    return compared.after(changes.share)
                 written = delta.staged(delta.correction(compared), planned.plan)
-            return replace(written, share=changes.share) if isinstance(written, Written) else written
+            if isinstance(written, EvaluateFully):
+                return written.after(changes.share)
+            return replace(written, share=changes.share)
         except EngineError as error:  # an old state may fail where the new one does not
             log.info("%s: the query of the change failed: %s", write.model, error)
             return EvaluateFully(Why.QUERY_FAILED)

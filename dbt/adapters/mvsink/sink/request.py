@@ -235,7 +235,7 @@ def note_of(
         read=ReadPoints() if time is None else request.references.points(time),
         mode="" if time is None else written.mode,
         way=written.way,
-        share=written.share,
+        share=written.full.share if written.share is None else written.share,
         input_changes=written.input_changes,
         why=written.full.why.code,
         reason=written.full.text.partition("\n")[0][:LONGEST_REASON],  # some are errors of the engine

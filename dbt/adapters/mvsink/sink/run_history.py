@@ -84,6 +84,16 @@ class RunHistory:
         """Whether most keys could differ in the last two runs that computed which ones."""
         return self._last_two(Why.MANY_KEYS)
 
+    def shares(self, why: Why) -> list[float | None]:
+        """The shares of the inputs that had changed in the two runs by which `slow`, or for that
+        ``why`` `most_keys_change`, judges.
+        """
+        if why is Why.USUALLY_MANY_KEYS:
+            runs = [note for note in self.notes if note.why == Why.MANY_KEYS.code]
+        else:
+            runs = [note for note in self.notes if note.mode in (INCREMENTAL, SUMMED)]
+        return [note.share for note in runs[-2:]]
+
     def much_changes(self) -> bool:
         """Whether much of an input had changed in the last two runs that read the changes."""
         return self._last_two(Why.MUCH_CHANGED)

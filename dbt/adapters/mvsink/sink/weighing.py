@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
-from dbt.adapters.mvsink.sink.decide import Bounds, Case, Decision, Increment
+from dbt.adapters.mvsink.sink.decide import Bounds, Case, Decision, Increment, far_less_changed
 from dbt.adapters.mvsink.sink.run_history import INCREMENTAL, SUMMED
 
 NOT_KNOWN = "not known"
@@ -55,9 +55,13 @@ def _earlier_runs(case: Case) -> str:
     took = f"incremental {_listed(seconds)}"
     if evaluated is None:
         return f"{took}, evaluated: {NOT_KNOWN}"
-    return (
-        f"{took}, evaluated {_seconds(evaluated)}: worth it up to {_seconds(limits.WORTHWHILE * evaluated)}"
-    )
+    worth = f"worth it up to {_seconds(limits.WORTHWHILE * evaluated)}"
+    return f"{took}, evaluated {_seconds(evaluated)}: {worth}{_less_changed(case)}"
+
+
+def _less_changed(case: Case) -> str:
+    """The words where earlier runs say nothing, because far less changed."""
+    return "; far less has changed" if far_less_changed(case, Why.SLOW) else ""
 
 
 def _keys(case: Case) -> str:
@@ -66,7 +70,7 @@ def _keys(case: Case) -> str:
 
 
 def _volume(case: Case) -> str:
-    increment = case.increment()
+    increment = case.present
     volume = None if isinstance(increment, EvaluateFully) else increment.volume
     read = NOT_KNOWN if volume is None else f"{_megabytes(volume.bytes)}, {volume.rows:,} rows"
     return f"{read}: small up to {_megabytes(limits.SMALL_BYTES)}, {limits.SMALL_ROWS:,} rows"
