@@ -53,6 +53,10 @@ CASES = {
 
 
 def view_text(state: ShardState) -> str:
+    return wanted(state).replacing()
+
+
+def wanted(state: ShardState) -> WantedView:
     counted = {
         directory: {f.path: f.size for f in state.files if f.directory == directory}
         for directory in {f.directory for f in state.files}
@@ -60,7 +64,7 @@ def view_text(state: ShardState) -> str:
     handle = SimpleNamespace(
         uri="/a/rather/long/place/for/shards/analytics/orders", files_in=counted.get, column_names=None
     )
-    return WantedView("`analytics`.`orders`", handle, state, None, Docs(), ()).replacing()
+    return WantedView("`analytics`.`orders`", handle, state, None, Docs(), ())
 
 
 @pytest.mark.parametrize("sizes", CASES.values(), ids=CASES)
@@ -74,6 +78,34 @@ def test_five_thousand_part_files(sizes):
 @pytest.mark.parametrize("files, few", [(4, True), (5000, False)])
 def test_only_a_small_shard_is_read_in_one_task(files, few):
     assert (IN_ONE_TASK in view_text(shard(2, files))) == few
+
+
+@pytest.mark.parametrize("files, few", [(4, True), (5000, False)])
+def test_batches_that_only_insert_are_one_plain_scan(files, few):
+    """Of the same form as the first load alone: nothing new has to be read before it is shown."""
+    several, alone = (wanted(shard(batches, files, diff=1)) for batches in (4, 1))
+    assert several.form == alone.form
+    text = several.replacing()
+    assert (IN_ONE_TASK in text) == few
+    assert all(word not in text for word in ("group by", "lateral view", " join ", "union all"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"min_diff": -1},
+        {"min_diff": None},
+        {"max_diff": None},
+        {"max_diff": 2},
+        {"min_diff": 2, "max_diff": 2},
+    ],
+    ids=str,
+)
+def test_one_file_with_other_updates_and_they_are_added_up(other):
+    state = shard(4, 4, diff=1)
+    *files, last = state.files
+    text = wanted(replace(state, files=(*files, replace(last, **other)))).replacing()
+    assert "group by" in text
 
 
 class Engine:
