@@ -131,7 +131,8 @@ def test_a_query_that_was_never_evaluated_since_its_load_says_so():
     assert in_vain(history(*runs, (EVALUATED, 0.9)), summed=False) is Why.SLOW
 
 
-SMALL = Increment(SimpleNamespace(unrepeatable=None), (), small=True)  # type: ignore[arg-type]
+SMALL = Increment(SimpleNamespace(unrepeatable=None, linear=False), (), small=True)  # type: ignore[arg-type]
+LINEAR = replace(SMALL, analysed=SimpleNamespace(unrepeatable=None, linear=True))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +154,29 @@ def test_little_data_are_evaluated_unless_the_changes_are_faster_or_have_not_bee
     ]
     of_tiny = expected if any(mode == EVALUATED for mode, _ in runs) else Why.SMALL
     assert [Why.UNSAID if each.full is None else each.full.why for each in decided] == [expected, of_tiny]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], Why.UNSAID),
+        ([(LOADED, 0.2)], Why.UNSAID),
+        ([(LOADED, 0.2), (INCREMENTAL, 0.9)], Why.UNSAID),
+        ([(LOADED, 0.2), (INCREMENTAL, 0.9), (INCREMENTAL, 0.9)], Why.NEVER_EVALUATED),
+        ([(LOADED, 9.0), (INCREMENTAL, 0.9), (EVALUATED, 0.7)], Why.SMALL),
+        ([(LOADED, 9.0), (INCREMENTAL, 0.9), (EVALUATED, 2.0)], Why.UNSAID),
+    ],
+)
+def test_a_query_that_only_joins_and_filters_is_tried_from_the_changes_first(runs, expected):
+    decided = [
+        decide(Case(increment=lambda each=each: each, history=lambda: history(*runs)))
+        for each in (LINEAR, replace(LINEAR, small=False), replace(LINEAR, tiny=True))
+    ]
+    small, large, tiny = (Why.UNSAID if each.full is None else each.full.why for each in decided)
+    assert small is expected
+    assert large is (Why.QUICK if expected is Why.SMALL else expected)
+    if not any(mode == EVALUATED for mode, _ in runs):
+        assert tiny is (expected if expected is Why.NEVER_EVALUATED else Why.SMALL)
 
 
 SLOW_RUNS = [CommitNote(mode=INCREMENTAL, seconds=9.0, share=share) for share in (0.05, 0.02)]

@@ -22,7 +22,8 @@ ORDERS = InputSides("shop.orders", (), ROWS, ROWS, "changes", rows=6_000_000, up
 KINDS = InputSides("shop.kinds", (), ROWS, ROWS, None, rows=11)
 ANALYSED: Any = SimpleNamespace(linear=True, unrepeatable=None)
 LARGE = Increment(ANALYSED, (ORDERS, KINDS), volume=Volume(210 * 2**20, 6_000_011))
-SMALL = replace(LARGE, small=True, volume=Volume(2**19, 20_000))
+GROUPED: Any = SimpleNamespace(linear=False, unrepeatable=None)
+SMALL = replace(LARGE, analysed=GROUPED, small=True, volume=Volume(2**19, 20_000))
 MANY_KEYS = CommitNote(why=Why.MANY_KEYS.code)
 
 

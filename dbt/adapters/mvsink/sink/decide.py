@@ -24,6 +24,8 @@ Earlier incremental runs say nothing of a change that is far smaller than theirs
 Earlier runs say that the changes of little data may cost less where an evaluation took 0.8 s or
 more, and computing from the changes took less, or has not been tried: so each way is tried once.
 Of tiny data, the first load does not count for that: it says more of the session, which was new.
+Other queries that only join, filter and unite rows are tried from the changes first, before an
+evaluation, whatever the first load took.
 
 A run *insists* on the changes if the policy is `incremental: always`, or if it verifies: a
 verification has to separate the change from what was wrong before.
@@ -222,14 +224,16 @@ def decide(case: Case) -> Decision:
         return Decision(EvaluateFully())  # rows that did not change may differ when evaluated again
     if case.summed and increment.small and not case.verify:
         return Decision(increment=increment, all_sums=True)
+    # what such a query costs from the changes depends on them alone: that is tried first
+    first = increment.analysed.linear and not increment.tiny and not case.past.evaluated_before()
     free = case.policy is Incremental.ALWAYS or (case.summed and increment.small)
     if increment.small and not free:  # a verification is not about its cost
         if case.verify:
             return Decision(EvaluateFully())
         only_loaded = increment.tiny and not case.past.evaluated_before()
-        if only_loaded or not case.past.changes_may_pay():
+        if only_loaded or not (first or case.past.changes_may_pay()):
             return Decision(EvaluateFully(Why.SMALL))
-    if not case.insists and not case.summed and case.past.quick():
+    if not case.insists and not case.summed and not first and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
     return Decision(None, increment, Bounds(free, wary=not case.insists and case.past.much_changes()))
 
