@@ -216,6 +216,14 @@ def test_earlier_runs_say_nothing_of_a_far_smaller_change(runs, why, increment, 
     assert (None if decision.full is None else decision.full.why) is (why if counts else None)
 
 
+@pytest.mark.parametrize(("updates", "why"), [(2_001, Why.SMALL), (2_000, None), (None, Why.SMALL)])
+def test_nor_of_one_of_little_data(updates, why):
+    runs = (CommitNote(mode=EVALUATED, seconds=2.0), *SLOW_RUNS[1:])
+    little = replace(of_orders(updates), small=True)
+    decision = decide(Case(increment=lambda: little, history=lambda: RunHistory(runs)))
+    assert (None if decision.full is None else decision.full.why) is why
+
+
 def test_runs_of_which_the_change_is_not_known_count():
     """Those of an earlier release, for one."""
     runs = [CommitNote(mode=EVALUATED, seconds=4.0), replace(SLOW_RUNS[0], share=None), SLOW_RUNS[1]]

@@ -231,7 +231,8 @@ def decide(case: Case) -> Decision:
         if case.verify:
             return Decision(EvaluateFully())
         only_loaded = increment.tiny and not case.past.evaluated_before()
-        if only_loaded or not (first or case.past.changes_may_pay()):
+        may_pay = first or case.past.changes_may_pay() or far_less_changed(case, Why.SMALL)
+        if only_loaded or not may_pay:
             return Decision(EvaluateFully(Why.SMALL))
     if not case.insists and not case.summed and not first and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
