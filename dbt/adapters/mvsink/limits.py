@@ -105,6 +105,8 @@ BY_LOAD_OF_MANY = 2.0
 # Seconds by which a first load may have taken longer because its session was new, but at most half
 # of the guess: while no evaluation is known, one may be worth a try.
 NEW_SESSION = 2.0
+# Seconds that comparing what was evaluated takes besides, however little that is: a statement.
+COMPARING = 0.8
 # Ms between two drifts of a model that are no accident.
 DRIFTS_AGAIN = 30 * DAY
 

@@ -197,7 +197,7 @@ class RunHistory:
             return None
         part = next((part for most, part in limits.BY_LOAD if changed <= most), limits.BY_LOAD_OF_MANY)
         guess = loads[-1][2] * part
-        return guess - min(limits.NEW_SESSION, guess / 2)
+        return guess - min(limits.NEW_SESSION, guess / 2) + limits.COMPARING
 
     def _timed(self, mode: str) -> list[_Timed]:
         return [
