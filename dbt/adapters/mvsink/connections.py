@@ -96,7 +96,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
 
 def _command() -> str:
-    """dbt's command, such as `run`; empty where nobody has set dbt's flags."""
+    """dbt's command, such as `run`; empty where dbt's flags are not set."""
     from dbt import flags
 
     get_flags: Any = flags.get_flags  # untyped

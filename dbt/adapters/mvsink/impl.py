@@ -59,8 +59,8 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
             if cached is not None and cached.inner.matches(schema=schema, identifier=identifier):
                 relation: BaseRelation = cached.inner
                 return relation
-        found: BaseRelation | None = super().get_relation(database, schema, identifier)
-        return found
+        listed: BaseRelation | None = super().get_relation(database, schema, identifier)
+        return listed
 
     def debug_query(self) -> None:
         """`dbt debug`: Java, PySpark, a query, and a compare-and-append in `shard_root`."""

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.usefixtures("small_data")
 
 
 class TestGetRelation:
-    def found(self, project, schema, identifier):
+    def relation(self, project, schema, identifier):
         relation = project.adapter.get_relation(None, schema, identifier)
         return relation and (relation.schema, relation.identifier, str(relation.type))
 
@@ -19,13 +19,13 @@ class TestGetRelation:
         view, table = (schema, "seen", "view"), (schema, "kept", "table")
         with adapter.connection_named("_test"):
             adapter.cache.clear()
-            asked = self.found(project, schema, "seen")
+            asked = self.relation(project, schema, "seen")
             compared = []
             monkeypatch.setattr(
                 adapter, "_make_match", lambda relations, *names: compared.append(names) or []
             )
-            cached = [self.found(project, schema, name) for name in ("seen", "kept", "gone")]
-            other = self.found(project, f"{schema}_other", "seen")
+            cached = [self.relation(project, schema, name) for name in ("seen", "kept", "gone")]
+            other = self.relation(project, f"{schema}_other", "seen")
         assert asked == view
         assert cached == [view, table, None] and other is None
         assert [name for *_, name in compared] == ["gone", "seen"]

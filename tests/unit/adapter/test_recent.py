@@ -109,10 +109,10 @@ def test_a_view_is_asked_for_once_until_its_text_is_replaced(engine, monkeypatch
         replace_view_text=lambda view, text, replaceable: texts.append(text) or True,
     )
     monkeypatch.setattr(AdapterEngine, "_handle", handle)
-    seen = [engine.recent_view("v", of_model=True)["view_text"]]
+    known = [engine.recent_view("v", of_model=True)["view_text"]]
     assert engine.replace_view_text("v", "select 1", lambda text: True)
-    seen.append(engine.recent_view("v", of_model=True)["view_text"])
-    assert seen == ["0", "1"]
+    known.append(engine.recent_view("v", of_model=True)["view_text"])
+    assert known == ["0", "1"]
 
 
 CHANGES = ("alter table raw.orders set location '/x'", "drop table raw.orders", "use raw", "/* c */ CALL x()")

@@ -59,7 +59,7 @@ def test_not_beside_a_session(started):
     assert started() == []
 
 
-def test_an_error_is_for_whoever_needs_the_session(started, monkeypatch):
+def test_an_error_is_for_a_caller_that_needs_the_session(started, monkeypatch):
     def refused(self, credentials):
         raise DbtRuntimeError("no Java")
 

@@ -98,9 +98,9 @@ class EmbeddedSpark:
             return session
 
     def start_early(self, credentials: MvsinkCredentials) -> None:
-        """Start the session in a thread of its own, unless this process has one. Whoever needs it
-        waits; nobody else does, not even the end of the process. If it fails, whoever needs it
-        tries again, and gets the error.
+        """Start the session in a thread of its own, unless this process has one. A caller that
+        needs it waits; nothing else does, not even the end of the process. If it fails, such a
+        caller tries again, and gets the error.
         """
         from pyspark import SparkContext
 
