@@ -56,8 +56,10 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
         if schema and identifier and self._schema_is_cached(None, schema):
             wanted = self.Relation.create(schema=schema, identifier=identifier)
             cached = self.cache.relations.get(_make_ref_key(wanted))
-            if cached is not None and cached.inner.matches(schema=schema, identifier=identifier):
-                relation: BaseRelation = cached.inner
+            match: Any = self._make_match  # Spark has no databases
+            matches = [] if cached is None else match([cached.inner], None, schema, identifier)
+            if matches:
+                relation: BaseRelation = matches[0]
                 return relation
         listed: BaseRelation | None = super().get_relation(database, schema, identifier)
         return listed

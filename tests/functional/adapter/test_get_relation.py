@@ -20,12 +20,12 @@ class TestGetRelation:
         with adapter.connection_named("_test"):
             adapter.cache.clear()
             asked = self.relation(project, schema, "seen")
-            compared = []
+            compared, match = [], adapter._make_match
             monkeypatch.setattr(
-                adapter, "_make_match", lambda relations, *names: compared.append(names) or []
+                adapter, "_make_match", lambda them, *names: compared.append(len(them)) or match(them, *names)
             )
-            cached = [self.relation(project, schema, name) for name in ("seen", "kept", "gone")]
+            cached = [self.relation(project, schema, name) for name in ("seen", "kept", "SEEN", "gone")]
             other = self.relation(project, f"{schema}_other", "seen")
         assert asked == view
-        assert cached == [view, table, None] and other is None
-        assert [name for *_, name in compared] == ["gone", "seen"]
+        assert cached == [view, table, view, None] and other is None
+        assert compared == [1, 1, 1, 2, 0]  # a name that is not there is compared with all
