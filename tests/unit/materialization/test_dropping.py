@@ -8,6 +8,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.adapter import models as module
+from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.engine import EngineError
 
@@ -52,9 +53,10 @@ def test_a_schema_warns_after_it_is_dropped_and_tries_all_its_views(adapter):
 def test_a_missing_relation_gives_no_warning(adapter, monkeypatch):
     monkeypatch.delattr(adapter, "_mark_dropped")
 
-    def gone(relation):
+    def gone(self, query, what):
         raise EngineError("not found", "42P01")
 
-    adapter._read_published = gone
+    monkeypatch.setattr(AdapterEngine, "query", gone)
+    monkeypatch.setattr(AdapterEngine, "view_here", lambda self, view: None)
     relation = SimpleNamespace(schema="s", identifier="m", is_view=True, information=None)
     assert adapter._mark_dropped(relation) == []

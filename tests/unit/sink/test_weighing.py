@@ -47,6 +47,16 @@ def test_all_facts_are_shown_where_the_changes_win():
     ]
 
 
+def test_runs_of_which_far_more_had_changed_are_shown_and_do_not_decide():
+    slow = [CommitNote(mode=INCREMENTAL, seconds=9.0, share=0.05)] * 2
+    why, facts = shown(LARGE, (EVALUATED, 4.0), *slow)
+    assert why is None
+    assert dict(facts)["earlier runs"].endswith("worth it up to 3.2 s; far less has changed this time")
+    why, facts = shown(LARGE, (EVALUATED, 4.0), *[replace(MANY_KEYS, share=0.05)] * 2)
+    assert why is None
+    assert dict(facts)["keys that may differ"].endswith("of them; far less has changed this time")
+
+
 @pytest.mark.parametrize(
     ("increment", "runs", "why", "last"),
     [

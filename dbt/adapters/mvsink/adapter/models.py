@@ -48,7 +48,7 @@ from dbt.adapters.mvsink.shard_sql.published_view import (
     PublishedView,
     UnreadableView,
     listed_view,
-    read_published,
+    read_if_there,
 )
 from dbt.adapters.mvsink.user_sql.checks import without_end
 
@@ -204,8 +204,6 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         except UnreadableView as error:
             return [f"{relation}: its shard could not be marked dropped: {error}"]
         except EngineError as error:
-            if error.missing_relation:
-                return []
             raise translate(str(relation), error) from error
         return [] if published is None else self.mv_mark_shard_dropped(str(relation), published.uri)
 
@@ -314,12 +312,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         does not notice when a hook drops it.
         """
         with translated(str(relation)):
-            try:
-                return self._read_published(relation)
-            except EngineError as error:
-                if error.missing_relation:
-                    return None
-                raise
+            return self._read_published(relation)
 
     def _in_listing(self, relation: MvsinkRelation | None) -> PublishedView | None:
         """The view that ``relation`` is, from dbt's listing at the run's start; None if that does
@@ -336,7 +329,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         if relation is None or not (relation.is_view or may_show_shard(relation)):
             return None
         engine = AdapterEngine(self, f"{relation.schema}.{relation.identifier}")
-        return read_published(engine, str(relation))
+        return read_if_there(engine, str(relation))
 
     def _credentials(self) -> Any:
         return self.config.credentials

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.engine import Engine, sql
 from dbt.adapters.mvsink.engine.session import setting
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization import grants
@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.materialization.publish_table import (
 )
 from dbt.adapters.mvsink.published.formats import DELTA
 from dbt.adapters.mvsink.shard import WriteHandle
-from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_published
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_if_there
 
 SESSION_CATALOG, KNOWS_DELTA = "spark.sql.catalog.spark_catalog", "DeltaCatalog"
 
@@ -111,22 +111,12 @@ def _show_table(opened: Opened, table: ModelTable) -> tuple[str, ...]:
     return (f"published as a Delta table (file_format){no_view}",)
 
 
-def _described(engine: Engine, relation: str) -> PublishedView | None:
-    """The model's view with all that is on it; None if it was dropped meanwhile."""
-    try:
-        return read_published(engine, relation)
-    except EngineError as error:
-        if error.missing_relation:
-            return None
-        raise
-
-
 def _show_view(opened: Opened, docs: Docs) -> bool:
     """Publish the view if that is needed; returns whether it was."""
     context, handle, state = opened.context, opened.handle, opened.handle.state()
     engine, relation, shown = context.engine, str(context.relation), context.published
     if shown is not None and shown.listed and not (docs.nothing and views.is_current(shown, state, docs)):
-        shown = _described(engine, relation)
+        shown = read_if_there(engine, relation)  # with all that is on it
     if views.is_current(shown, state, docs):
         return False
     existing = grants.on_view(engine, relation) if shown is not None and shown.table else ()

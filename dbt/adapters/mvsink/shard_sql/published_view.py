@@ -50,10 +50,8 @@ _CLOSING = re.compile(r"(?<!\\)" + _CLOSING_AFTER_BACKSLASH.pattern)
 _MARKER = re.compile(r"\w+ /\* mvsink (\{.*?\}) \*/")
 # how Spark says that a table of the catalog has no log
 NO_LOG = re.compile(r"\bDELTA_(PATH_DOES_NOT_EXIST|TABLE_NOT_FOUND)\b")
-# what SHOW TABLE EXTENDED shows of a view
-_LISTED = re.compile(
-    r"^View Text: (?P<text>\w+ /\* mvsink .*?)\nView Original Text: (?P=text)\n(?P<rest>.*)",
-    re.MULTILINE | re.DOTALL,
+_LISTED = re.compile(  # in SHOW TABLE EXTENDED
+    r"(?ms)^View Text: (?P<text>\w+ /\* mvsink .*?)\nView Original Text: (?P=text)\n(?P<rest>.*)"
 )
 _LISTED_COLUMNS = re.compile(r"^View Query Output Columns: \[((?:`(?:[^`]|``)*`(?:, |\]))+)$", re.MULTILINE)
 _LISTED_PROPERTIES = re.compile(r"^Table Properties: \[(.*)\]$", re.MULTILINE)
@@ -100,6 +98,10 @@ class Marker:
     files: str
     form: str = ""
     shape: str = ""
+
+    @property
+    def shown(self) -> tuple[str, str, int, str]:
+        return self.uri, self.shard_id, self.version, self.files  # as `PublishedView` begins
 
     def properties(self) -> dict[str, str]:
         """Its properties, which stay the same when only the view's text is replaced."""
@@ -218,10 +220,7 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
     if missing:
         raise UnreadableView(relation, missing, PATTERNS)
     return PublishedView(
-        uri=marker.uri,
-        shard_id=marker.shard_id,
-        version=marker.version,
-        files=marker.files,
+        *marker.shown,
         comment=described.comment,
         columns=described.columns,
         column_comments=described.column_comments,
@@ -230,6 +229,16 @@ def read_published(catalog: Catalog, relation: str, known: Shown | None = None) 
         versioned=VERSION in shown or FILES in shown,
         form=marker.form,
     )
+
+
+def read_if_there(catalog: Catalog, relation: str) -> PublishedView | None:
+    """`read_published`; None also if there is no such relation."""
+    try:
+        return read_published(catalog, relation)
+    except EngineError as error:
+        if error.missing_relation:
+            return None
+        raise
 
 
 def listed_view(information: str) -> PublishedView | None:
@@ -244,15 +253,12 @@ def listed_view(information: str) -> PublishedView | None:
     if marker is None or columns is None or properties is None:
         return None
     stated = f"{properties[1]}, "
-    if any(f"{key}=" in stated for key in (VERSION, FILES)):  # an earlier release's
-        return None
-    if not all(f"{key}={value}, " in stated for key, value in marker.properties().items()):
+    earlier_release = any(f"{key}=" in stated for key in (VERSION, FILES))
+    wanted = [f"{key}={value}, " for key, value in marker.properties().items()]
+    if earlier_release or not all(each in stated for each in wanted):
         return None
     return PublishedView(
-        marker.uri,
-        marker.shard_id,
-        marker.version,
-        marker.files,
+        *marker.shown,
         columns=tuple(name.replace("``", "`") for name in _QUOTED.findall(columns[1])),
         form=marker.form,
         listed=True,
@@ -332,10 +338,7 @@ def _published_table(described: _Described, digits: str) -> PublishedView | None
     if marker is None:
         return None
     return PublishedView(
-        marker.uri,
-        marker.shard_id,
-        marker.version,
-        marker.files,
+        *marker.shown,
         comment=described.comment,
         columns=described.columns,
         column_comments=described.column_comments,

@@ -56,17 +56,19 @@ def _earlier_runs(case: Case) -> str:
     if evaluated is None:
         return f"{took}, evaluated: {NOT_KNOWN}"
     worth = f"worth it up to {_seconds(limits.WORTHWHILE * evaluated)}"
-    return f"{took}, evaluated {_seconds(evaluated)}: {worth}{_less_changed(case)}"
+    return f"{took}, evaluated {_seconds(evaluated)}: {worth}{_less_changed(case, Why.SLOW)}"
 
 
-def _less_changed(case: Case) -> str:
+def _less_changed(case: Case, vain: Why) -> str:
     """The words where earlier runs say nothing, because far less changed."""
-    return "; far less has changed" if far_less_changed(case, Why.SLOW) else ""
+    return "; far less has changed this time" if far_less_changed(case, vain) else ""
 
 
 def _keys(case: Case) -> str:
-    last = "too many in the last two runs" if case.past.most_keys_change() else "few, as far as is known"
-    return f"{last}: from the changes up to {limits.MAX_KEYS:.0%} of them"
+    if not case.past.most_keys_change():
+        return f"few, as far as is known: from the changes up to {limits.MAX_KEYS:.0%} of them"
+    less = _less_changed(case, Why.USUALLY_MANY_KEYS)
+    return f"too many in the last two runs: from the changes up to {limits.MAX_KEYS:.0%} of them{less}"
 
 
 def _volume(case: Case) -> str:
