@@ -11,6 +11,11 @@ and deletes 0.5 % each in six sources, `nothing` changes nothing. After each bat
 every variant is compared with the first variant's (EXCEPT ALL both ways, doubles rounded to 6
 digits); if one differs, the benchmark fails.
 
+With the variants `ours`, `always` and `never`, each choice of `auto` is judged as in
+`benchmarks.choice`; a batch that stands there several times gives medians, without the first:
+
+    python -m benchmarks.tpcdi --variants ours always never --rebuild last --batches 0.01 0.01 0.01 0.01
+
 A figure is the sum of what dbt says that the models took. A ratio is that to the rebuild's.
 """
 
@@ -27,7 +32,7 @@ from typing import Any
 from benchmarks.bench import start
 from benchmarks.tpcdi.comparison import difference
 from benchmarks.tpcdi.generator import CHANGED_IN_PLACE, Feed, changing
-from benchmarks.tpcdi.report import slowest, totals
+from benchmarks.tpcdi.report import WAYS, choices, slowest, totals
 from benchmarks.tpcdi.variants import REBUILDS, VARIANTS, Runner, VariantRun
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -67,6 +72,9 @@ def main() -> None:
             shutil.rmtree(place, ignore_errors=True)
     print("\n".join(slowest(runs, arguments.slowest)))
     print("\n" + "\n".join(totals(runs)))
+    if set(WAYS) <= set(arguments.variants):
+        changes = [run for run in runs if run.step not in (LOAD, NOTHING)]
+        print("\n" + "\n".join(choices(changes)))
 
 
 def batch(text: str) -> str:

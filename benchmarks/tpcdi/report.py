@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 
+from benchmarks.choice import is_right
 from benchmarks.tpcdi.variants import REBUILDS, VariantRun
 
 REASON = 70  # characters
+WAYS = ("always", "never", "ours")
 
 
 def totals(runs: Sequence[VariantRun]) -> Iterator[str]:
@@ -37,6 +40,30 @@ def slowest(runs: Sequence[VariantRun], count: int) -> Iterator[str]:
                 f"{each.model:<27}{each.way:<12}{each.seconds:>8.2f}{rebuilt:>8.2f}"
                 f"{each.seconds / rebuilt:>7.2f}{each.inserted:>9}{each.deleted:>9}  {steps}{reason}"
             )
+
+
+def choices(runs: Sequence[VariantRun]) -> Iterator[str]:
+    """For each change and each model that it concerns: seconds from the changes, of evaluating the
+    query, and with `auto`, whose last way is judged. Of the steps of one name the first does not
+    count if there are more.
+    """
+    wrong = total = 0
+    yield f"{'step':<10}{'model':<27}{'always':>8}{'never':>8}{'auto':>8}  auto was"
+    for step in dict.fromkeys(run.step for run in runs):
+        ways = {way: [run for run in runs if (run.step, run.variant) == (step, way)] for way in WAYS}
+        counted = {way: of_way[1:] or of_way for way, of_way in ways.items()}
+        for model, last in counted["ours"][-1].models.items():
+            always, never, auto = (
+                statistics.median(run.models[model].seconds for run in counted[way]) for way in WAYS
+            )
+            if counted["never"][-1].models[model].way == "unchanged" or not last.way:
+                continue
+            incremental = last.way == "incremental"
+            right = is_right(always, never) if incremental else is_right(never, always)
+            total, wrong = total + 1, wrong + (not right)
+            was = f"{'right' if right else 'wrong'}: {last.way} {last.reason[:REASON]}"
+            yield f"{step:<10}{model:<27}{always:>8.2f}{never:>8.2f}{auto:>8.2f}  {was}"
+    yield f"right: {total - wrong} of {total}"
 
 
 def rebuild_of(runs: Sequence[VariantRun], step: str) -> VariantRun | None:

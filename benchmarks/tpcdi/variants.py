@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parent / "project"
 REBUILDS = ("table", "parquet")
 # dbt's incremental models append what is newer: after updates and deletes they have to be rebuilt.
 APPENDING = "incremental"
-VARIANTS = (*REBUILDS, APPENDING, "ours", "always")
+VARIANTS = (*REBUILDS, APPENDING, "ours", "always", "never")
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,12 @@ class Runner:
         started = time.monotonic()
         results = self.invoke(arguments)
         wall = time.monotonic() - started
-        models = {run.model: run for run in map(_model_run, results) if run}
+        models = {run.model: run for run in map(model_run, results) if run}
         self.relations |= {(variant, model): run.relation for model, run in models.items()}
         return VariantRun(step, variant, models, wall)
 
 
-def _model_run(result: Any) -> ModelRun | None:
+def model_run(result: Any) -> ModelRun | None:
     """What dbt says of a model; None for the hook."""
     if result.node.resource_type != "model":
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
@@ -20,7 +20,7 @@ from dbt.adapters.mvsink.connection.factory import CONNECTIONS, EMBEDDED
 from dbt.adapters.mvsink.connection.frames import error_text, may_change_catalog
 from dbt.adapters.mvsink.connection.metastore import notice_interrupts
 from dbt.adapters.mvsink.connection.thrift import open_thrift
-from dbt.adapters.mvsink.credentials import SESSION, MvsinkCredentials
+from dbt.adapters.mvsink.credentials import SESSION, MvsinkCredentials, when_read
 from dbt.adapters.mvsink.masking import masked
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ class MvsinkConnectionManager(SparkConnectionManager):
         if isinstance(profile.credentials, MvsinkCredentials):
             profile.credentials.belong_to(_project(profile))
             notice_interrupts()
-            if profile.credentials.method == SESSION and _command() in NEED_SPARK:
-                EMBEDDED.start_early(profile.credentials)
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
@@ -93,6 +91,17 @@ class MvsinkConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.debug(masked(f"Error while running:\n{sql}"))
             raise DbtDatabaseError(error_text(error)) from error
+
+
+def start_early(credentials: MvsinkCredentials) -> None:
+    """Start the embedded Spark as soon as dbt has read the profile, for a command that needs it."""
+    if credentials.method == SESSION and _command() in NEED_SPARK:
+        with suppress(DbtRuntimeError):  # which the connection manager raises, later
+            credentials.belong_to(_project(None))
+            EMBEDDED.start_early(credentials)
+
+
+when_read(start_early)
 
 
 def _command() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,14 @@ _methods = list(OF_DBT_SPARK)  # and those of `register_methods`
 def register_methods(names: Iterable[str]) -> None:
     """Let profiles name these methods too: the connection factory's, which imports credentials."""
     _methods.extend(name for name in names if name not in _methods)
+
+
+def when_read(listener: Callable[[MvsinkCredentials], None]) -> None:
+    """Call ``listener`` with each profile that dbt reads, which it does before it parses."""
+    _listeners.append(listener)
+
+
+_listeners: list[Callable[[MvsinkCredentials], None]] = []
 
 
 @dataclass
@@ -113,6 +121,12 @@ class MvsinkCredentials(SparkCredentials):
         data = super().__pre_deserialize__(data)
         data.setdefault("method", SESSION)
         return data
+
+    @classmethod
+    def __post_deserialize__(cls, obj: Any) -> Any:
+        for listener in _listeners:
+            listener(obj)
+        return obj
 
     def __post_init__(self) -> None:
         self._project: str | None = None

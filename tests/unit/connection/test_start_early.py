@@ -1,4 +1,6 @@
-"""Spark starts while dbt parses: for which commands, how often, and what becomes of an error."""
+"""Spark starts once dbt has read the profile: for which commands, where, how often, and what becomes
+of an error.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink import connections
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
-from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 CREDENTIALS = object()
@@ -89,7 +90,7 @@ def test_which_commands(command, starts, method, monkeypatch):
     monkeypatch.setattr(connections, "_command", lambda: command)
     monkeypatch.setattr(connections, "EMBEDDED", SimpleNamespace(start_early=begun.append))
     place = {"remote": "sc://h:15002", "shard_root": "/shards"} if method == "connect" else {}
-    credentials = MvsinkCredentials(method=method, schema="s", **place)
-    profile = SimpleNamespace(credentials=credentials, project_root="/p")
-    MvsinkConnectionManager(profile, SimpleNamespace(RLock=lambda: None))
-    assert begun == ([credentials] if starts and method == "session" else [])
+    monkeypatch.setattr(connections, "_project", lambda profile: "/p")
+    read = MvsinkCredentials.from_dict({"method": method, "schema": "s", **place})
+    assert begun == ([read] if starts and method == "session" else [])
+    assert read.home == "/p/.mvsink" or not begun

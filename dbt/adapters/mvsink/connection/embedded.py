@@ -9,8 +9,8 @@ A JVM with Spark downloads the packages of `spark.jars.packages` into Ivy's cach
 does not lock its cache, and of two processes that fill it at once one or both fail. So one process
 of this user downloads at a time (`downloading`).
 
-Spark starts while dbt parses the project (`EmbeddedSpark.start_early`). Both take seconds, and
-neither needs the other.
+Spark starts as soon as dbt has read the profile, while dbt loads and parses the project
+(`EmbeddedSpark.start_early`). Both take seconds, and neither needs the other.
 
 Spark sends Hadoop's whole configuration with every scan and every listing of files: 1,079 settings.
 715 of them are defaults of YARN and MapReduce, which nothing in a local session reads. Without them
@@ -25,6 +25,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -36,6 +37,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import jvm
 from dbt.adapters.mvsink.connection.java import (
+    COMPILE_LATER,
     ClassArchive,
     JavaCommand,
     archive_for,
@@ -102,9 +104,7 @@ class EmbeddedSpark:
         needs it waits; nothing else does, not even the end of the process. If it fails, such a
         caller tries again, and gets the error.
         """
-        from pyspark import SparkContext
-
-        if self._session is None and not self._early and SparkContext._active_spark_context is None:
+        if self._session is None and not self._early and not _has_spark():
             self._early = True
             run = partial(contextvars.copy_context().run, self._start_quietly, credentials)
             threading.Thread(target=run, name="dbt-mvsink start", daemon=True).start()
@@ -189,11 +189,11 @@ class EmbeddedSpark:
         self._log, self._archive = log, archive
         options = archive.options() if archive else []
         try:
-            jvm.launch(settings, home, log, options)
+            jvm.launch(settings, home, log, [*COMPILE_LATER, *options])
         except Exception:
             if archive is None or not options:
                 raise
-            jvm.launch(settings, home, log, [])
+            jvm.launch(settings, home, log, COMPILE_LATER)
             archive.give_up()
             return
         if archive is not None and options:
@@ -220,6 +220,14 @@ class EmbeddedSpark:
         self._metastore.free()
         if self._archive is not None:
             self._archive.ended(jvm.exit_code(), self._java)
+
+
+def _has_spark() -> bool:
+    """Whether this process has a Spark context, which may be another's; PySpark's import takes
+    half a second.
+    """
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def require_formats(session: SparkSession, credentials: MvsinkCredentials) -> None:

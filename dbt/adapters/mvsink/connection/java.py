@@ -42,6 +42,14 @@ JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 # Java does without an archive that does not fit or whose checksums are wrong, and says nothing.
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off")
 CHECKED = (*QUIET, "-XX:+UnlockDiagnosticVMOptions", "-XX:+VerifySharedSpaces")
+# Java's second compiler takes a third of the CPU of a cold run, for methods that run some thousand
+# times. What runs for each of many rows is still compiled by it, within a fraction of a second.
+COMPILE_LATER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 LIST_COMPLETE = 0  # the JVM's exit code if it ended by itself
 CRASHES = {-signal.SIGABRT, -signal.SIGBUS, -signal.SIGILL, -signal.SIGSEGV}
 log = logging.getLogger("mvsink.connection")
