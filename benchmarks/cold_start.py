@@ -51,9 +51,13 @@ class Variant:
         (models / "mv.sql").write_text(
             "{{ config(materialized='self_correcting_mv') }} select id, name from {{ source('raw', 'items') }}"
         )
-        (models / "sources.yml").write_text("sources: [{name: raw, schema: default, tables: [{name: items}]}]\n")
+        (models / "sources.yml").write_text(
+            "sources: [{name: raw, schema: default, tables: [{name: items}]}]\n"
+        )
         table = f"create table default.items using parquet location '{source.parent}'"
-        (macros / "register.sql").write_text(f"{{% macro register() %}}{{% do run_query({table!r}) %}}{{% endmacro %}}")
+        (macros / "register.sql").write_text(
+            f"{{% macro register() %}}{{% do run_query({table!r}) %}}{{% endmacro %}}"
+        )
         (self.place / "dbt_project.yml").write_text(
             "name: p\nversion: '1.0'\nprofile: p\nflags: {send_anonymous_usage_stats: false}\n"
         )

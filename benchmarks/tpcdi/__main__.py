@@ -14,7 +14,7 @@ digits); if one differs, the benchmark fails.
 With the variants `ours`, `always` and `never`, each choice of `auto` is judged as in
 `benchmarks.choice`; a batch that stands there several times gives medians, without the first:
 
-    python -m benchmarks.tpcdi --variants ours always never --rebuild last --batches 0.01 0.01 0.01 0.01
+    python -m benchmarks.tpcdi --variants ours always never --rebuild last --batches 0.01 0.01 0.01
 
 A figure is the sum of what dbt says that the models took. A ratio is that to the rebuild's.
 """

@@ -1,5 +1,5 @@
-"""Spark starts once dbt has read the profile: for which commands, where, how often, and what becomes
-of an error.
+"""Spark starts once dbt has read the profile: for which commands, where, how often, and what
+becomes of an error.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.inputs.position import InputSides, QueryRows
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import CommitNote
-from dbt.adapters.mvsink.sink.decide import Bounds, Case, Increment, decide
+from dbt.adapters.mvsink.sink.decide import Bounds, Case, Increment, Incremental, decide
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED, RunHistory
 
 Run = tuple[str, float | None]
@@ -305,3 +305,35 @@ def test_a_query_over_sums_is_judged_by_runs_with_sums():
 )
 def test_the_seconds_of_the_newest_run_of_each_kind(runs, expected):
     assert history(*runs).seconds() == expected
+
+
+@pytest.mark.parametrize(
+    ("deleted", "share"),
+    [
+        ([94, 97, 95, 94, 99], 0.94),
+        ([0, 94, 97, 95, 94, 99], 0.94),  # only the last five count
+        ([94, 97, 95, 94], None),
+        ([94, 97, 95, 94, 0], 0.0),
+        ([300] * 5, 1.0),  # rows are replaced several times if they occur several times
+    ],
+)
+def test_a_model_that_each_run_rewrites(deleted, share):
+    notes = [CommitNote(mode=EVALUATED, rows_deleted=each, rows_inserted=each) for each in deleted]
+    # a load, and runs that computed nothing, say nothing
+    notes = [CommitNote(mode=LOADED, rows_inserted=100), *notes, CommitNote(mode="")]
+    assert RunHistory(tuple(notes)).rewritten(100) == share
+    assert RunHistory(tuple(notes)).rewritten(0) is None
+
+
+@pytest.mark.parametrize("policy", [Incremental.AUTO, Incremental.ALWAYS])
+@pytest.mark.parametrize("small", [False, True])
+def test_what_changed_only_where_the_query_does_not_look_needs_nothing(policy, small):
+    """Whatever earlier runs say; but a verification compares all rows."""
+    slow = history((EVALUATED, 4.0), (INCREMENTAL, 9.0), (INCREMENTAL, 9.0))
+    increment = Increment(SimpleNamespace(linear=False, unrepeatable=False), (), small=small, unread=True)
+    case = Case(increment=lambda: increment, history=lambda: slow, policy=policy)
+    assert decide(case).keeps
+    assert not decide(replace(case, verify=True)).keeps
+    assert not decide(replace(case, suspended=Why.DRIFTED)).keeps or policy is Incremental.ALWAYS
+    changed = replace(increment, unread=False)
+    assert not decide(replace(case, increment=lambda: changed)).keeps

@@ -179,7 +179,7 @@ class InputSides:
     ``change`` is a query of new less old, with all ``columns`` in order and `_mv_diff`; None if the
     relation did not change. ``read_change`` and ``read_rows`` read the change, or some rows, into
     this process. ``rows`` is about how many rows it has now, and ``updates`` how many ``change``
-    has at most; None if unknown.
+    has at most; None if unknown. With ``only_inserts``, certainly no row was deleted.
     """
 
     name: str
@@ -191,6 +191,7 @@ class InputSides:
     read_rows: ReadRows | None = None
     rows: int | None = None
     updates: int | None = None
+    only_inserts: bool = False
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,7 @@ def sides_of_shard(
         change = reference.updates(before + 1, now + 1)
     except (DataflowError, ShardError) as error:
         return EvaluateFully(Why.UNREADABLE, str(error))
+    files = _between(reference, before + 1, now + 1)
     return InputSides(
         name,
         columns_of(reference),
@@ -89,7 +90,8 @@ def sides_of_shard(
         _read_change(reference, before + 1, now + 1),
         _read_rows(reference, before, now),
         reference.layout.live_rows,
-        _rows(_between(reference, before + 1, now + 1)),
+        _rows(files),
+        all((file.min_diff or 0) > 0 for file in files),
     )
 
 
@@ -134,6 +136,8 @@ def _read_change(reference: Reference, lower: int, upper: int) -> ReadChange | N
     rows = _rows(files)
     if read is None or rows is None or rows > FILTERED_UPDATES:
         return None
+    # a decision asks, and then the run
+    answers: list[tuple[pa.Schema, pc.Expression | None, pa.Table | None]] = []
 
     def tables(schema: pa.Schema, where: pc.Expression | None) -> list[pa.Table] | None:
         if rows <= READ_UPDATES:
@@ -146,6 +150,16 @@ def _read_change(reference: Reference, lower: int, upper: int) -> ReadChange | N
             return None
 
     def net(columns: pa.Schema, where: pc.Expression | None = None) -> pa.Table | None:
+        for schema, condition, change in answers:
+            alike = where is condition or (
+                where is not None and condition is not None and bool(where.equals(condition))
+            )
+            if alike and schema.equals(columns):
+                return change
+        answers.append((columns, where, read_net(columns, where)))
+        return answers[-1][2]
+
+    def read_net(columns: pa.Schema, where: pc.Expression | None) -> pa.Table | None:
         schema = pa.schema([*columns, (TIME, pa.int64()), (DIFF, pa.int64())])
         parts = tables(schema, where)
         if parts is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.incremental import (
     Analysed,
@@ -28,6 +29,7 @@ from dbt.adapters.mvsink.materialization.kept_sums import KeptSums, in_use
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.sink import (
     Bounds,
     Case,
@@ -47,6 +49,7 @@ from dbt.adapters.mvsink.user_sql.words import parts
 log = logging.getLogger("mvsink.sink.write")
 UNCHANGED, CHANGED, UNKNOWN = "unchanged", "changed", "cannot be known"
 NOT_DUE, SAME = "no refresh is due", "its inputs are unchanged"
+UNREAD = "nothing that its query uses of its inputs has changed"
 NO_CONTENTS, VERIFICATION = "it has no contents yet", "a verification is due"
 
 
@@ -60,7 +63,8 @@ class Explanation:
     when inputs change; it is empty if they would not, and None if `full` says it. With ``always``
     such runs would fail; ``fails`` says that this one would. `RunHistory.seconds` explains
     ``seconds``. ``weighed`` is what the decision of this or a later run weighs. ``rules`` and
-    ``remarks`` are those of `incremental.describe`; there are none if the query is not incremental.
+    ``remarks`` are those of `incremental.describe`, none if the query is not incremental, and what
+    each of the last runs has cost the readers.
     """
 
     evaluates: str
@@ -85,7 +89,12 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
         analysed = evidence.change(opened.handle.progress, time).analysed()
         if isinstance(analysed, Analysed):
             explained = replace(explained, rules=[*rules(analysed)], remarks=[*remarks(analysed)])
-    return replace(explained, always=_always(opened), seconds=RunHistory.of(opened.handle).seconds())
+    history = RunHistory.of(opened.handle)
+    rewritten = history.rewritten(Layout.of(opened.handle, opened.handle.state()).live_rows)
+    if rewritten is not None and rewritten >= limits.REWRITTEN:
+        said = f"{rewritten:.0%} of its rows changed in each of the last {limits.REWRITING} runs; its readers evaluate"
+        explained = replace(explained, remarks=[*explained.remarks, said])
+    return replace(explained, always=_always(opened), seconds=history.seconds())
 
 
 def option_warnings(
@@ -148,6 +157,8 @@ class _Explained:
             later = self.later()
             return Explanation(evaluates, "", inputs, passes, later, weighed=self._weighed(self._outlook))
         increment = self.evidence.increment(state, recorded, self.time)
+        if isinstance(increment, Increment) and decide(self._case(increment)).keeps:
+            return Explanation("", UNREAD, inputs, later=self.later(), weighed=self._weighed(self._outlook))
         changed = {each.name for each in _inputs(increment) if each.change is not None}
         full, costs = self._full(increment, changed), self._weighed(increment)
         return Explanation(evaluates, "", inputs, full.text, fails=fails(self._policy, full), weighed=costs)

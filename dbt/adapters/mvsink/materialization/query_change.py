@@ -5,11 +5,12 @@ inputs into what the sink needs to compute it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.engine import arrow_schema
 from dbt.adapters.mvsink.engine.session import session_settings
-from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse
+from dbt.adapters.mvsink.incremental import Analysed, NotIncremental, analyse, filters
 from dbt.adapters.mvsink.inputs.position import CLOCK, InputSides
 from dbt.adapters.mvsink.inputs.query_inputs import QueryInputs
 from dbt.adapters.mvsink.materialization.context import RunContext
@@ -78,12 +79,17 @@ class QueryChange:
         clock = next((self.inputs.recorded(each.id) for each in changed if each.kind == CLOCK), None)
         known = tuple(each for each in sides if isinstance(each, InputSides))
         small, tiny, volume = self._small(analysed, known, own)
-        always = self.context.options.incremental is Incremental.ALWAYS
+        always, confirmed = self.context.options.incremental is Incremental.ALWAYS, False
         if always or not tiny:  # else its query is evaluated, however it is read
+            confirmed = True
             analysed = self._witnessed(analysed)
         if isinstance(analysed, NotIncremental):
             return EvaluateFully(Why.NOT_INCREMENTAL, analysed.reason)
-        return Increment(analysed, known, None if clock is None else (clock, self.time), small, tiny, volume)
+        # a reading that Spark has not confirmed says nothing of what the query uses
+        used = tuple(_used_changes(each, analysed) for each in known) if confirmed else known
+        unread = bool(changed) and clock is None and all(each.change is None for each in used)
+        times = None if clock is None else (clock, self.time)
+        return Increment(analysed, used, times, small, tiny, volume, unread=unread)
 
     def outlook(self, own: Volume) -> Increment | EvaluateFully:
         """How a later change of any input would be treated: the increment of a time at which
@@ -139,6 +145,19 @@ class QueryChange:
         small = size <= limits.SMALL_BYTES and rows <= limits.SMALL_ROWS
         tiny = small and size <= limits.TINY_BYTES and rows <= limits.TINY_ROWS
         return small, tiny, Volume(round(size), rows)
+
+
+def _used_changes(each: InputSides, analysed: Analysed) -> InputSides:
+    """``each`` without its change if that is known to be none of the columns and rows that the
+    query may use. Only a change that this process reads is looked at. What is only inserted does
+    not cancel out.
+    """
+    names, wanted = analysed.relations[each.name], filters(analysed).get(each.name)
+    if each.change is None or each.read_change is None or (each.only_inserts and wanted is None):
+        return each
+    used = tuple(column for column in each.columns if column.name.lower() in names)
+    net = each.read_change(arrow_schema(used), None if wanted is None else wanted.arrow(used))
+    return each if net is None or len(net) else replace(each, change=None, read_change=None, updates=0)
 
 
 def _missed(changed: Collection[str], analysed: Analysed) -> str | None:

@@ -19,6 +19,9 @@ while the changes are staged. Then the `Bounds` of the decision have the last wo
 | the last evaluation took less than 0.8 s, unless the run insists | `QUICK` |
 | otherwise | nothing: it computes from the changes |
 
+If nothing changed in the rows and columns that the query may use, none of this matters: the
+contents stay, unless they had drifted or are to be verified.
+
 Earlier incremental runs say nothing of a change that is far smaller than theirs.
 
 Earlier runs say that the changes of little data may cost less where an evaluation took 0.8 s or
@@ -90,7 +93,8 @@ class Increment:
     that so little data is read that evaluating the query should cost no more, and ``tiny`` that
     only an evaluation may say otherwise, not the first load; for a query over the model's sums,
     ``small`` means that the sums are few. ``volume`` is what evaluating it would read, None if that
-    is not known. ``reading`` is a number for everything that decides how the query is read.
+    is not known. ``reading`` is a number for everything that decides how the query is read. With
+    ``unread``, inputs changed only in rows or columns that the query does not use.
     """
 
     analysed: Analysed
@@ -100,6 +104,7 @@ class Increment:
     tiny: bool = False
     volume: Volume | None = None
     reading: int = 0
+    unread: bool = False
 
     @property
     def share(self) -> float | None:
@@ -195,13 +200,14 @@ class Bounds:
 class Decision:
     """``full`` says why the query is evaluated. If it is None, the contents follow from
     ``increment`` within ``bounds``, or, with ``all_sums``, from the query over all of the model's
-    few sums.
+    few sums. With ``keeps``, the contents stay as they are.
     """
 
     full: EvaluateFully | None = None
     increment: Increment | None = None
     bounds: Bounds = Bounds()
     all_sums: bool = False
+    keeps: bool = False
 
 
 def decide(case: Case) -> Decision:
@@ -220,6 +226,8 @@ def decide(case: Case) -> Decision:
     increment = case.present
     if isinstance(increment, EvaluateFully):
         return Decision(increment)
+    if increment.unread and not case.verify:
+        return Decision(increment=increment, keeps=True)
     if case.verify and increment.analysed.unrepeatable:
         return Decision(EvaluateFully())  # rows that did not change may differ when evaluated again
     if case.summed and increment.small and not case.verify:
@@ -266,12 +274,16 @@ def _in_vain(case: Case) -> Why | None:
 
 def far_less_changed(case: Case, vain: Why) -> bool:
     """Whether so much less changed than in the runs that were in ``vain`` that they say nothing."""
+    increment = case.present
+    if isinstance(increment, EvaluateFully):
+        return False
+    if increment.unread:
+        return True
     earlier = case.past.shares(vain)
     known = [share for share in earlier if share is not None]
     if not known or len(known) < len(earlier):
         return False
-    increment = case.present
-    share = None if isinstance(increment, EvaluateFully) else increment.share
+    share = increment.share
     return share is not None and share * limits.FAR_LESS <= min(known)
 
 

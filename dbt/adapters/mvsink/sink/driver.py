@@ -42,11 +42,10 @@ from dbt.adapters.mvsink.sink.run_plan import (
     planned,
     wanted_columns,
 )
-from dbt.adapters.mvsink.sink.strategy import Strategy
+from dbt.adapters.mvsink.sink.strategy import KEPT, Strategy
 from dbt.adapters.mvsink.sink.write import Write
 
 log = logging.getLogger("mvsink.sink.append")
-NOTHING = Written(None, Counts(), evaluated=False)  # only the upper moves
 
 
 @dataclass
@@ -141,9 +140,9 @@ class Driver:
         kind = Kind.READ_ONLY
         if not self.request.read_only:
             kind, progress = Kind.APPEND, self.request.evidence.progress(state, plan.time)
-            if not self._append(state, plan, description, NOTHING, progress):
+            if not self._append(state, plan, description, KEPT, progress):
                 return None
-        return self._outcome(kind, NOTHING, plan.time, description)
+        return self._outcome(kind, KEPT, plan.time, description)
 
     def _append(
         self,
@@ -191,7 +190,7 @@ class Driver:
         if self.request.read_only:
             return replace(self._idle(state), kind=Kind.READ_ONLY, upper=plan.upper)
         if state.readable:
-            if not self._append(state, plan, BatchDescription(state.upper, plan.upper), NOTHING):
+            if not self._append(state, plan, BatchDescription(state.upper, plan.upper), KEPT):
                 return None
         else:
             note = note_of(self.request, self.watch)
@@ -222,7 +221,7 @@ class Driver:
         else:
             written = self._judged(at, strategy.stage(at))
         progress = progress_of(self.request, state, written, at.time)
-        if written.incremental and not progress.known and not written.counts.errors_inserted:
+        if written.follows and not progress.known and not written.counts.errors_inserted:
             # an input changed meanwhile: then its change is not in the correction as a whole
             written.delete()
             written = self._judged(at, strategy.stage(at, moved=True))

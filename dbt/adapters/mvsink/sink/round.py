@@ -102,6 +102,11 @@ class Written:
         return tuple(batch for batch in (self.batch, self.negation) if batch is not None)
 
     @property
+    def follows(self) -> bool:
+        """Whether it follows from what is known of the changes of the inputs."""
+        return self.incremental or not self.evaluated
+
+    @property
     def mode(self) -> str:
         """How the contents were computed, for the commit's note."""
         if not self.evaluated:

@@ -160,6 +160,19 @@ class RunHistory:
                 return 0 if first or note.mode == LOADED else _rows(note)
         return 0
 
+    # what readers pay
+
+    def rewritten(self, rows: int) -> float | None:
+        """The share of ``rows`` that each of the last `limits.REWRITING` runs replaced, at least; None if
+        there are fewer.
+        """
+        runs = [note for note in self.notes if note.mode in (INCREMENTAL, SUMMED, EVALUATED)][
+            -limits.REWRITING :
+        ]
+        if not rows or len(runs) < limits.REWRITING:
+            return None
+        return min(1.0, min(note.rows_deleted for note in runs) / rows)
+
     # seconds
 
     def _evaluated(self) -> float | None:

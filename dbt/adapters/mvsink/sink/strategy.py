@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.engine import EngineError, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import staged_elsewhere
-from dbt.adapters.mvsink.shard_sql import OnError
+from dbt.adapters.mvsink.shard_sql import Counts, OnError
 from dbt.adapters.mvsink.shard_sql.append import MAX_ERROR_LENGTH
 from dbt.adapters.mvsink.shard_sql.layout import with_batch
 from dbt.adapters.mvsink.sink.correction import Desired
@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.sink.write import Write
 log = logging.getLogger("mvsink.sink.write")
 SAMPLE = 5  # rows of a drift
 Compared = TypeVar("Compared")
+KEPT = Written(None, Counts(), evaluated=False)  # only the upper moves
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,8 @@ class Strategy:
             moved=moved,
         )
         decision = decide(case)
+        if decision.keeps:
+            return KEPT
         increment, outcome = decision.increment, decision.full
         if increment is not None:
             tried = (
