@@ -89,8 +89,8 @@ LOCATOR_FREQUENCY = 0.01
 
 # What runs remember of their predecessors, in commits.
 REMEMBERED = 20
-# Runs after which it can be said that each rewrites a model, and the share of its rows that this is:
-# then its readers evaluate their queries.
+# After so many runs that each replaced so much of a model it can be said that its readers evaluate
+# their queries.
 REWRITING = 5
 REWRITTEN = 0.5
 # Of the seconds that evaluating the query takes: an incremental run that takes less is worthwhile.

@@ -163,8 +163,8 @@ class RunHistory:
     # what readers pay
 
     def rewritten(self, rows: int) -> float | None:
-        """The share of ``rows`` that each of the last `limits.REWRITING` runs replaced, at least; None if
-        there are fewer.
+        """The share of ``rows`` that each of the last `limits.REWRITING` runs replaced, at least;
+        None if there are fewer.
         """
         runs = [note for note in self.notes if note.mode in (INCREMENTAL, SUMMED, EVALUATED)][
             -limits.REWRITING :
