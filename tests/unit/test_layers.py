@@ -28,6 +28,7 @@ def modules(layer: str) -> list[Path]:
 
 # values, and hooks for tests
 NEUTRAL = {
+    "authors",
     "calendars",
     "durations",
     "failpoints",
@@ -67,6 +68,7 @@ RULES = {  # which packages each may import, besides the neutral modules
     },
     "adapter": {
         "connection",
+        "connections",
         "credentials",
         "exceptions",
         "history",

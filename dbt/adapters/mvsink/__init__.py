@@ -7,6 +7,7 @@ below it; tests/unit/test_layers.py checks that. The map is in docs/design/overv
 
 from dbt.adapters.base.plugin import AdapterPlugin
 
+from dbt.adapters.mvsink.adapter import recorded_author
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS
 from dbt.adapters.mvsink.connection.job_progress import install
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, register_methods
@@ -15,6 +16,7 @@ from dbt.adapters.mvsink.materialization.contracts import constraints_are_enforc
 from dbt.include import mvsink
 
 install()
+recorded_author.install()
 register_methods(CONNECTIONS)
 constraints_are_enforced()
 

@@ -46,7 +46,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
         # catalog: what is known of the catalog is used only while this is the same object.
         self.user_changes = object()
         if isinstance(profile.credentials, MvsinkCredentials):
-            profile.credentials.belong_to(_project(profile))
+            profile.credentials.belong_to(project_of_dbt(profile))
             notice_interrupts()
 
     @classmethod
@@ -95,16 +95,16 @@ class MvsinkConnectionManager(SparkConnectionManager):
 
 def start_early(credentials: MvsinkCredentials) -> None:
     """Start the embedded Spark as soon as dbt has read the profile, for a command that needs it."""
-    if credentials.method == SESSION and _command() in NEED_SPARK:
+    if credentials.method == SESSION and command_of_dbt() in NEED_SPARK:
         with suppress(DbtRuntimeError):  # which the connection manager raises, later
-            credentials.belong_to(_project(None))
+            credentials.belong_to(project_of_dbt())
             EMBEDDED.start_early(credentials)
 
 
 when_read(start_early)
 
 
-def _command() -> str:
+def command_of_dbt() -> str:
     """dbt's command, such as `run`; empty where dbt's flags are not set."""
     from dbt import flags
 
@@ -112,8 +112,10 @@ def _command() -> str:
     return str(getattr(get_flags(), "WHICH", "") or "")
 
 
-def _project(profile: Any) -> str:
-    """The project's directory. `dbt debug` has only a profile: there, dbt's flags name it."""
+def project_of_dbt(profile: Any = None) -> str:
+    """The project's directory. `dbt debug`, and what happens before dbt has read the project, have
+    only a profile: there, dbt's flags name it.
+    """
     from dbt import flags
 
     get_flags: Any = flags.get_flags  # untyped

@@ -86,6 +86,7 @@ class MvsinkCredentials(SparkCredentials):
     metastore_timeout: float = 300
     progress: bool = True
     class_archive: bool = True
+    record_author: bool = True
     formats: list[str] | None = None
     remote: str | None = None
     headers: dict[str, str] | None = None
@@ -322,6 +323,7 @@ def _check(values: Mapping[str, Any]) -> None:
         ("read_only", isinstance(values.get("read_only", False), bool), boolean),
         ("progress", isinstance(values.get("progress", True), bool), boolean),
         ("class_archive", isinstance(values.get("class_archive", True), bool), boolean),
+        ("record_author", isinstance(values.get("record_author", True), bool), boolean),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
         ("formats", formats is None or _are_formats(formats), f"a list of any of {', '.join(FORMATS)}"),
         ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),

@@ -34,6 +34,7 @@ def by(time, invocation, version):
         "purpose": None,
         "version": version,
         "definition": f"text {invocation[:4]}",
+        "author": None,
     }
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from dbt.adapters.mvsink.shard import ReadPoints
+from dbt.adapters.mvsink.shard import ReadPoints, authored_by
 from tests.unit.cli.shop import HOUR, NOW, write
 
 
@@ -69,6 +69,7 @@ def test_the_json_of_a_commit(shop, orders):
         "versions": {"raw.rates": 4},
         "newer": {},
         "definition": "3f0c",
+        "author": None,
     }
     assert (commits[0]["references"], commits[0]["versions"]) == ({}, {})
     assert (commits[0]["seconds"], commits[0]["drift"]) == (None, 3)
@@ -92,6 +93,26 @@ def test_the_table_has_readable_times_and_short_names(shop, orders):
     ]
     first = next(line for line in shown.splitlines() if line.split()[:1] == ["2"])
     assert "raw orders as of 2025-11-20T13:00:00Z, rates version 4 2.2s" in " ".join(first.split())
+
+
+def test_who_ran_the_command(shop, orders):
+    known = {"user": "ada", "commit": "1f3c5a7b9d", "branch": "main", "dirty": "yes", "command": "dbt run"}
+    authored_by(lambda: {**known, "link": "https://ci/7"})
+    write(orders, NOW, ("y", 1))
+    newest = shop.as_json("history", "orders")["commits"][0]
+    assert newest["author"] == {**known, "link": "https://ci/7"}
+    shown = shop.run("history", "orders", "--limit", "1").stdout
+    assert all(text in shown for text in ("ada, main 1f3c5a7 and changes", "dbt run", "https://ci/7"))
+    info = next(line for line in shop.run("metrics").stdout.splitlines() if "author_info{" in line)
+    assert 'user="ada",commit="1f3c5a7b9d",branch="main",dirty="yes",command="dbt run"' in info
+
+
+def test_a_command_that_commits_records_who_ran_it(shop, orders, monkeypatch):
+    monkeypatch.setenv("MVSINK_USER", "eve")
+    monkeypatch.setattr("sys.argv", ["/bin/mvsink", "hold", "orders", "--vars", "{secret: x}"])
+    assert shop.run("hold", "orders", "--yes").exit_code == 0
+    author = shop.as_json("history", "orders")["commits"][0]["author"]
+    assert (author["user"], author["command"]) == ("eve", "mvsink hold orders --vars ...")
 
 
 def test_a_limit_gives_the_newest(shop, orders):

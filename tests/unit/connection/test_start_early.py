@@ -87,10 +87,10 @@ COMMANDS = {
 @pytest.mark.parametrize("method", ["session", "connect"])
 def test_which_commands(command, starts, method, monkeypatch):
     begun = []
-    monkeypatch.setattr(connections, "_command", lambda: command)
+    monkeypatch.setattr(connections, "command_of_dbt", lambda: command)
     monkeypatch.setattr(connections, "EMBEDDED", SimpleNamespace(start_early=begun.append))
     place = {"remote": "sc://h:15002", "shard_root": "/shards"} if method == "connect" else {}
-    monkeypatch.setattr(connections, "_project", lambda profile: "/p")
+    monkeypatch.setattr(connections, "project_of_dbt", lambda: "/p")
     read = MvsinkCredentials.from_dict({"method": method, "schema": "s", **place})
     assert begun == ([read] if starts and method == "session" else [])
     assert read.home == "/p/.mvsink" or not begun

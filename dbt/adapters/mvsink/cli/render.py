@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.durations import iso
 MAX_WIDTH = 10_000  # characters of a line if the output is not a terminal
 MAX_CELL_WIDTH = 60
 MIN_WIDTH = 20  # characters that a column keeps when it is cut short
+SHORT_COMMIT = 7  # characters of the name of a git commit
 MAX_MARKDOWN = 300  # characters of a cell in Markdown
 SPECIAL = "\\`*_|<>[]#~"  # characters with a meaning in Markdown
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
@@ -233,6 +234,18 @@ def duration_text(duration: int | None) -> str:
         parts.append(f"{count}{unit}" if count else "")
     first = next(index for index, part in enumerate(parts) if part)
     return " ".join(part for part in parts[first : first + 2] if part)
+
+
+def author_text(author: Mapping[str, str] | None) -> str:
+    """Who made a commit.
+
+    >>> author_text({"user": "ada", "branch": "main", "commit": "1f3c5a7b9d", "dirty": "yes"})
+    'ada, main 1f3c5a7 and changes'
+    """
+    of = author or {}
+    git = " ".join(filter(None, (of.get("branch"), of.get("commit", "")[:SHORT_COMMIT])))
+    changed = " and changes" if git and of.get("dirty") == "yes" else ""
+    return ", ".join(filter(None, (of.get("user"), git + changed)))
 
 
 def ago_text(past: int) -> str:

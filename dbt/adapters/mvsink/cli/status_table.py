@@ -7,7 +7,7 @@ The one of `--wide` has all columns, and times in ISO 8601.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from urllib.parse import unquote
@@ -74,6 +74,7 @@ class ShardStatus:
     error_after: int | None = None
     last_refresh: int | None = None
     run_seconds: float | None = None
+    author: Mapping[str, str] | None = None  # of the last refresh
     scheduled: bool | None = None
     next_refresh: int | None = None
     pending_inputs: int | None = None

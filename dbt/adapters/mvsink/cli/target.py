@@ -8,9 +8,10 @@ and a command that only reads logs must work without it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import click
@@ -22,9 +23,11 @@ from dbt_common.context import set_invocation_context
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtBaseException
 
+from dbt.adapters.mvsink.authors import author, shown_command
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, shards_of
 from dbt.adapters.mvsink.masking import catalog_secrets, keep_secret, masked, secrets_in, secrets_of
+from dbt.adapters.mvsink.shard import authored_by
 
 TYPE = "mvsink"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -82,6 +85,8 @@ def _target(project: str, directory: str, profile: str, name: str, data: dict[st
     keep_secret(secrets_of(options.get("shard_root"), options.get("storage_options")))
     keep_secret(secrets_in(options.get("server_side_parameters")))
     keep_secret(catalog_secrets(options.get("iceberg_catalog")))
+    find = partial(author, directory, shown_command("mvsink", sys.argv[1:]))
+    authored_by(find if options.get("record_author", True) else dict)
     return Target(
         project=project,
         name=name,

@@ -31,6 +31,7 @@ use shards without dbt.
 """
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
+from dbt.adapters.mvsink.shard.authorship import authored_by
 from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.client import (
     MAX_ROUNDS,

@@ -10,10 +10,11 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
+from dbt.adapters.mvsink.shard.authorship import author
 from dbt.adapters.mvsink.shard.delta_encoding import NAMESPACE, transactions
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain
@@ -65,7 +66,9 @@ STILL_ENCODED = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit in the log; ``timestamp`` is ms. ``generation``: the one it begins, or None."""
+    """One commit in the log; ``timestamp`` is ms. ``generation``: the one it begins, or None.
+    ``author``: what `authorship` recorded.
+    """
 
     version: int
     timestamp: int
@@ -77,6 +80,7 @@ class Commit:
     host: str
     note: CommitNote
     generation: int | None = None
+    author: Mapping[str, str] = field(default_factory=dict)
 
 
 def commit_path(version: int) -> str:
@@ -209,7 +213,7 @@ def checked_path(encoded: str) -> str | None:
 
 def metadata(change: Change) -> dict[str, object]:
     """The metadata of a commit, as `commit_of` reads it back."""
-    note = change.note
+    note, by = change.note, author()
     return {
         "kind": change.kind,
         "lower": None if change.lower is None else change.lower.stored(),
@@ -233,6 +237,7 @@ def metadata(change: Change) -> dict[str, object]:
         "actions": _counts(change),
         "writer_id": change.writer_id,
         "host": socket.gethostname(),
+        **({"by": dict(by)} if by else {}),
         "purpose": note.purpose,
         "invocation_id": note.invocation_id,
         "token": change.token,
@@ -265,6 +270,7 @@ def commit_of(version: int, text: str) -> Commit:
         host=of("host", a_text, ""),
         note=_note(of),
         generation=_transaction(text, GENERATION),
+        author=of("by", _texts, {}),
     )
 
 

@@ -14,7 +14,7 @@ import click
 from dbt.adapters.mvsink.cli.comparison import named_columns, shown
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, through_dbt
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, open_past, point_values, progress, refused
-from dbt.adapters.mvsink.cli.render import Printer, count_option, takes_output
+from dbt.adapters.mvsink.cli.render import Printer, author_text, count_option, takes_output
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import LATEST
@@ -154,6 +154,7 @@ def _written(written: WrittenRow) -> dict[str, Any]:
         "purpose": commit.note.purpose or None if commit else None,
         "version": commit.version if commit else None,
         "definition": commit.note.definition or None if commit else None,
+        "author": dict(commit.author) or None if commit else None,
     }
 
 
@@ -187,8 +188,9 @@ def _who(written: Mapping[str, Any]) -> str:
     if written["version"] is None:
         return f"at {iso(written['time'])}; its commit is no longer in the log"
     run = f"run {written['invocation_id']}" if written["invocation_id"] else f"commit {written['version']}"
-    host = f" on {written['host']}" if written["host"] else ""
+    who = author_text(written["author"])
+    by = f" of {who}" if who else f" on {written['host']}" if written["host"] else ""
     through = written["computed_through"]
     computed = f", computed at {iso(through)}" if through not in (None, written["time"]) else ""
     definition = f", definition {written['definition']}" if written["definition"] else ""
-    return f"at {iso(written['time'])} by {run}{host}{computed}{definition}"
+    return f"at {iso(written['time'])} by {run}{by}{computed}{definition}"

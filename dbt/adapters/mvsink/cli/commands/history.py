@@ -11,6 +11,7 @@ from dbt.adapters.mvsink.cli.render import (
     Printer,
     TableColumn,
     Values,
+    author_text,
     count_option,
     count_text,
     takes_output,
@@ -54,6 +55,7 @@ def commit_values(commit: Commit) -> dict[str, Any]:
         "versions": dict(note.read.versions) if ours else None,
         "newer": dict(note.read.newer) if ours else None,
         "definition": note.definition or None,
+        "author": dict(commit.author) or None,
     }
 
 
@@ -72,7 +74,8 @@ def _read(commit: Values) -> str:
 
 
 def _who(commit: Values) -> str:
-    return " ".join(filter(None, (commit["host"], (commit["writer_id"] or "")[:SHORT_ID])))
+    writer = " ".join(filter(None, (commit["host"], (commit["writer_id"] or "")[:SHORT_ID])))
+    return author_text(commit["author"]) or writer
 
 
 def _count(name: str) -> TableColumn[Values]:
@@ -98,6 +101,8 @@ COLUMNS: list[TableColumn[Values]] = [
     ),
     _optional("why", "purpose"),
     TableColumn("who", _who, optional=True),
+    TableColumn("command", lambda c: (c["author"] or {}).get("command", ""), optional=True),
+    TableColumn("link", lambda c: (c["author"] or {}).get("link", ""), optional=True),
     _optional("definition", "definition"),
     _optional("invocation", "invocation_id"),
 ]

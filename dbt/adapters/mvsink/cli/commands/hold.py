@@ -7,13 +7,12 @@ it takes the model's newest time back to the present.
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, failing, find_shards, writing
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
@@ -23,17 +22,8 @@ from dbt.adapters.mvsink.shard import Antichain, CommitNote, ShardClient, ShardE
 from dbt.adapters.mvsink.shard import rewind as rewind_shard
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED, Pause, pause, pause_of, release_pause
 
-USER = "MVSINK_USER"
 HOLD, REWIND = "hold", "rewind"  # purposes of commits
 takes_models = click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-
-
-def who() -> str:
-    """Who runs the command, for the history: `MVSINK_USER`, or the operating system's user."""
-    try:
-        return os.environ.get(USER) or getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return "unknown"
 
 
 def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
@@ -77,7 +67,7 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output
     such as an unknown model.
     """
     output.check_can_ask(yes)
-    wanted = Pause(who(), status.clock(), " ".join(reason.split()))
+    wanted = Pause(user(), status.clock(), " ".join(reason.split()))
     shards = writable(target, models)
     output.text(*(_line(shard, "runs will leave it alone") for shard in shards))
     if not yes:
@@ -111,7 +101,7 @@ def release(target: Target, models: tuple[str, ...], yes: bool, output: Printer)
         click.confirm(f"Release {len(paused)} model(s)?", abort=True)
     for shard in paused:
         with writing(target, shard, HOLD) as handle:
-            release_pause(handle, who())
+            release_pause(handle, user())
     output.json({"models": [_answer(shard, None, changed=shard in paused) for shard in shards]})
     output.text(*(f"{shard.relation}: released; the next run brings it up to date" for shard in paused))
 
@@ -181,7 +171,7 @@ def _rewind(target: Target, shard: DiscoveredShard, now: int) -> int | None:
     again.
     """
     with writing(target, shard, REWIND) as handle:
-        version = rewind_shard(handle, now, CommitNote(purpose=f"{REWIND} by {who()}"))
+        version = rewind_shard(handle, now, CommitNote(purpose=f"{REWIND} by {user()}"))
     for below in shard.sums:
         with writing(target, below, REWIND, shard.relation) as handle:
             handle.mark_dropped(now)

@@ -64,7 +64,7 @@ GAUGES = (
     Gauge("pending_times", "Times of its input that a task has not processed.", lambda s: s.pending_inputs),
     Gauge("generation", "How often the contents have been replaced as a whole.", lambda s: s.generation),
 )
-FRESHNESS = "mvsink_shard_freshness"
+FRESHNESS, AUTHOR = "mvsink_shard_freshness", "mvsink_shard_author"
 
 
 def exposition(shards: Sequence[ShardStatus]) -> str:
@@ -87,6 +87,11 @@ def _lines(shards: Sequence[ShardStatus]) -> Iterator[str]:
         for verdict in Verdict if shard.slo else ():
             state = {**labels_of(shard), FRESHNESS: verdict.value}
             yield f"{FRESHNESS}{_labels(state)} {int(shard.slo is verdict)}"
+    info = "Who ran the newest run that advanced the shard, as far as its commit records it."
+    yield from _head(AUTHOR, "info", info)
+    for shard in shards:
+        if shard.author:
+            yield f"{AUTHOR}_info{_labels({**labels_of(shard), **shard.author})} 1"
     yield "# EOF"
 
 

@@ -135,6 +135,7 @@ def _status(
         error_after=limits.error_after,
         last_refresh=newest.timestamp if newest else None,
         run_seconds=newest.note.seconds if newest else None,
+        author=(dict(newest.author) or None) if newest else None,
         scheduled=schedule is not None,
         next_refresh=next_refresh(state, schedule, now),
         pending_inputs=pending_inputs(state, known.states),

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.commands.hold import who
+from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import (
     POINTS_ARE_ARGUMENTS,
@@ -177,7 +177,7 @@ def undo(
         answer = undoing.ask(dry_run=False)
     output.json(answer)
     changed = not (dry_run or answer.nothing or answer.refused)
-    done = f"undone by {who()} at {time_text(answer.time)}; {answer.relation} is paused"
+    done = f"undone by {user()} at {time_text(answer.time)}; {answer.relation} is paused"
     output.text(done if changed else "nothing was changed")
     click.get_current_context().exit(FAILED if answer.refused else 0)
 
@@ -237,7 +237,7 @@ def _begin(
         "unique_id": shard.owner.unique_id if shard.owner else "",
         "intervals": intervals,
         "reason": f"undo of {'everything since ' if since else ''}run {undone}{why}",
-        "by": who(),
+        "by": user(),
         "accept": accept,
     }
     answer = UndoAnswer(

@@ -1,0 +1,28 @@
+"""Who makes the commits of this process: a few texts, such as a user and a git commit, that each
+commit records for people. Correctness never needs them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+_lock = threading.Lock()
+_find: Callable[[], Mapping[str, str]] = dict
+_found: Mapping[str, str] | None = None
+
+
+def authored_by(find: Callable[[], Mapping[str, str]]) -> None:
+    """From now on commits record what ``find`` returns, which is called by the first commit."""
+    global _find, _found
+    with _lock:
+        _find, _found = find, None
+
+
+def author() -> Mapping[str, str]:
+    """What a commit records now."""
+    global _found
+    with _lock:
+        if _found is None:
+            _found = _find()
+        return _found
