@@ -71,6 +71,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         shutil.copytree(PROJECT, self.project, ignore=shutil.ignore_patterns("target", "logs", ".*"))
+        self.invoke(self._arguments("run-operation", REBUILDS[0], "register_sources"))
 
     @property
     def project(self) -> Path:
@@ -78,16 +79,7 @@ class Runner:
 
     def run(self, step: str, variant: str) -> VariantRun:
         """Run all models of ``variant``."""
-        place = str(self.project)
-        arguments = ["--quiet", "run", "--project-dir", place, "--profiles-dir", place, "--target", variant]
-        # What dbt has parsed is kept for each target.
-        arguments += [
-            "--target-path",
-            str(self.place / "target" / variant),
-            "--log-path",
-            str(self.place / "logs"),
-        ]
-        arguments += ["--vars", json.dumps({"tpcdi_sources": str(self.sources)})]
+        arguments = self._arguments("run", variant)
         arguments += ["--select", *self.selected] if self.selected else []
         arguments += ["--full-refresh"] if variant == APPENDING and step == "dml" else []
         started = time.monotonic()
@@ -96,6 +88,13 @@ class Runner:
         models = {run.model: run for run in map(model_run, results) if run}
         self.relations |= {(variant, model): run.relation for model, run in models.items()}
         return VariantRun(step, variant, models, wall)
+
+    def _arguments(self, command: str, variant: str, *more: str) -> list[str]:
+        """The command line of a command of dbt; what it has parsed is kept for each target."""
+        place, target, logs = map(str, (self.project, self.place / "target" / variant, self.place / "logs"))
+        arguments = ["--quiet", command, *more, "--project-dir", place, "--profiles-dir", place]
+        arguments += ["--target", variant, "--target-path", target, "--log-path", logs]
+        return [*arguments, "--vars", json.dumps({"tpcdi_sources": str(self.sources)})]
 
 
 def model_run(result: Any) -> ModelRun | None:

@@ -44,7 +44,7 @@ def test_the_json_of_a_shard(shop, orders):
         "upper": NOW - HOUR + 1,
         "computed_through": NOW - HOUR,
         "lag": HOUR,
-        **dict.fromkeys(("slo", "warn_after", "error_after", "run_seconds")),
+        **dict.fromkeys(("slo", "warn_after", "error_after", "run_seconds", "author")),
         "scheduled": False,
         "next_refresh": None,
         "pending_inputs": None,

@@ -1,4 +1,5 @@
-{# The generator's Delta tables, as tables of the catalog: those that are missing. #}
+{# The generator's Delta tables, as tables of the catalog: those that are missing:
+   `dbt run-operation register_sources`, once. #}
 {% macro register_sources() %}
   {% if execute and var('tpcdi_sources') %}
     {% set sources = graph.sources.values() | list %}

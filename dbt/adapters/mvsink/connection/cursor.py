@@ -27,6 +27,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection import jvm
 from dbt.adapters.mvsink.connection.embedded import LOG_FILE, EmbeddedSpark
 from dbt.adapters.mvsink.connection.frames import FrameConnection, error_text
 from dbt.adapters.mvsink.connection.job_progress import jobs_text
@@ -177,8 +178,7 @@ class SessionConnection(FrameConnection):
                 if entry is None or text is None:
                     return None
                 fields = json.loads(entry.schema().json())["fields"]
-                convert = self.session._jvm.scala.jdk.javaapi.CollectionConverters.asJava
-                mapper = self.session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+                convert, mapper = jvm.json_writer(self.session)
                 properties = json.loads(mapper.writeValueAsString(convert(entry.properties())))
                 return {
                     "columns": [

@@ -193,7 +193,7 @@ class EmbeddedSpark:
         except Exception:
             if archive is None or not options:
                 raise
-            jvm.launch(settings, home, log, COMPILE_LATER)
+            jvm.launch(settings, home, log, [])
             archive.give_up()
             return
         if archive is not None and options:

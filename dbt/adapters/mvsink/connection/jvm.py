@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
@@ -71,6 +72,20 @@ def exit_code() -> int | None:
     """The JVM's exit code; None while it runs."""
     process = _process()
     return None if process is None else process.poll()
+
+
+def json_writer(session: SparkSession) -> tuple[Any, Any]:
+    """What makes a Java map of Scala's, and Java's writer of JSON, which any thread may use. To
+    look them up takes ten calls of the JVM.
+    """
+    if session not in _json_writers:
+        java: Any = session._jvm
+        convert = java.scala.jdk.javaapi.CollectionConverters.asJava
+        _json_writers[session] = convert, java.com.fasterxml.jackson.databind.ObjectMapper()
+    return _json_writers[session]
+
+
+_json_writers: WeakKeyDictionary[SparkSession, tuple[Any, Any]] = WeakKeyDictionary()
 
 
 def is_stopped(session: SparkSession) -> bool:
