@@ -56,7 +56,8 @@ def git_of(project: str) -> Mapping[str, str]:
         ).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return {}
-    said = dict(line[2:].split(" ", 1) for line in answer if line.startswith("# "))
+    headers = (line[2:].partition(" ") for line in answer if line.startswith("# "))
+    said = {name: value for name, _, value in headers}
     named = {"commit": said.get("branch.oid", ""), "branch": said.get("branch.head", "")}
     dirty = "yes" if any(not line.startswith("# ") for line in answer) else "no"
     # `(initial)` has no commit yet, `(detached)` no branch

@@ -19,6 +19,8 @@ MODELS = {
     "joined.sql": ALWAYS
     + "select a.id, b.amount from {{ ref('wide') }} a join {{ ref('wide') }} b on a.id = b.id + 1",
     "north.sql": ALWAYS + "select id, seen from {{ ref('wide') }} where region = 'north'",
+    "summed.sql": CONFIG % ", incremental='always', state='always'"
+    + "select region, avg(amount) a from {{ ref('wide') }} group by region",
     "counted.sql": ALWAYS + "select count(*) n from {{ ref('wide') }}",
     "once.sql": CONFIG % ", incremental='never'" + NARROW,
     "whole.sql": ALWAYS + "select * from {{ ref('wide') }}",
@@ -66,7 +68,7 @@ class TestUnreadChanges:
         # every row was seen again
         seen = [(*row[:3], "tuesday") for row in FIRST]
         ran = self.run(project, table, seen)
-        unread = {"narrow", "by_default", "joined", "counted"}
+        unread = {"narrow", "by_default", "summed", "joined", "counted"}
         assert {name for name, each in ran.items() if each["mode"] == "unchanged"} == unread
         assert all("(inputs unchanged)" in ran[name]["_message"] for name in unread)
 
