@@ -5,11 +5,14 @@ from __future__ import annotations
 import doctest
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbt.adapters.mvsink import refresh_schedule
-from dbt.adapters.mvsink.durations import parse_time
+from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.physical import LARGEST_TIME
 from dbt.adapters.mvsink.refresh_schedule import (
+    RefreshCron,
     RefreshDecision,
     RefreshEvery,
     RefreshSchedule,
@@ -182,3 +185,95 @@ def test_what_a_shard_keeps_gives_the_same_spec(spec):
 
 def test_examples():
     assert doctest.testmod(refresh_schedule).failed == 0 and doctest.testmod(refresh_schedule).attempted > 0
+
+
+CLOCKS = {  # expression, zone, from, and the refreshes that follow
+    "the hour that clocks skip": (
+        "30 2 * * *",
+        "Europe/Berlin",
+        "2026-03-28T12:00:00Z",
+        ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
+    ),
+    "the hour that they repeat": (
+        "30 2 * * *",
+        "Europe/Berlin",
+        "2026-10-24T12:00:00Z",
+        ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"],
+    ),
+    "every half hour, through both": (
+        "*/30 * * * *",
+        "Europe/Berlin",
+        "2026-10-25T00:15:00Z",
+        ["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"],
+    ),
+    "at 6 in winter and in summer": (
+        "0 6 * * *",
+        "Europe/Berlin",
+        "2026-03-28T00:00:00Z",
+        ["2026-03-28T05:00:00Z", "2026-03-29T04:00:00Z"],
+    ),
+    "a zone of half hours": ("0 0 * * *", "Asia/Kolkata", "2026-01-01T00:00:00Z", ["2026-01-01T18:30:00Z"]),
+    "the last day of February": (
+        "0 0 L 2 *",
+        "UTC",
+        "2027-01-01T00:00:00Z",
+        ["2027-02-28T00:00:00Z", "2028-02-29T00:00:00Z"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("expression", "zone", "start", "expected"), CLOCKS.values(), ids=CLOCKS)
+def test_cron_goes_by_the_clocks_of_its_zone(expression, zone, start, expected):
+    cron, time, found = RefreshCron(expression, zone), parse_time(start), []
+    for _ in expected:
+        time = cron.round_up_timestamp(time + 1)
+        found.append(iso(time))
+    assert found == expected
+    back = [time := cron.round_down_timestamp_m1(time) for _ in expected[1:]]
+    assert [iso(each) for each in back] == expected[-2::-1]
+
+
+@given(
+    st.sampled_from(["30 2 * * *", "0 6 * * MON-FRI", "*/7 1-3 * * *", "0 0 31 * *", "15,45 * 25,29 3,10 *"]),
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]),
+    st.one_of(
+        st.integers(0, 4_102_444_800_000),
+        st.integers(-20_000_000, 20_000_000).map(lambda off: 1_774_746_000_000 + off),  # around DST
+    ),
+)
+def test_rounding_by_cron_is_consistent(expression, zone, time):
+    """Up and down are inverse, and no refresh lies between them."""
+    cron = RefreshCron(expression, zone)
+    up = cron.round_up_timestamp(time)
+    assert up >= time
+    assert cron.round_up_timestamp(up) == up
+    assert cron.round_down_timestamp_m1(up + 1) == up
+    down = cron.round_down_timestamp_m1(time)
+    assert down < time or down == 0
+    assert down == cron.round_down_timestamp_m1(up)
+    if down:
+        assert cron.round_up_timestamp(down) == down
+        assert cron.round_up_timestamp(down + 1) == up
+
+
+def test_cron_at_the_ends_of_time():
+    daily = RefreshCron("0 6 * * *", "America/New_York")
+    assert daily.round_up_timestamp(LARGEST_TIME) == LARGEST_TIME
+    assert daily.round_down_timestamp_m1(0) == 0
+    assert daily.round_down_timestamp_m1(LARGEST_TIME) > parse_time("9899-01-01")
+
+
+def test_cron_beside_others_and_as_a_shard_keeps_it():
+    spec = RefreshSpec(((HOUR, 0),), crons=(("30 6 * * *", "UTC"),))
+    schedule = spec.schedule(creation=0)
+    six = parse_time("2026-01-01T06:00:00Z")
+    assert [schedule.round_up_timestamp(six + at) - six for at in (0, 1, HOUR // 2 + 1)] == [
+        0,
+        HOUR // 2,
+        HOUR,
+    ]
+    assert schedule.last_refresh() is None
+    assert RefreshSpec.from_stored(spec.stored()) == spec
+    assert decide(RefreshSpec(crons=spec.crons).schedule(0), 0, Antichain.of(six), six + HOUR) == (
+        RefreshDecision(six + HOUR // 2, Antichain.of(six + 24 * HOUR + HOUR // 2))
+    )

@@ -15,6 +15,12 @@ HOUR, DAY = 3_600_000, 86_400_000
 HOURLY = RefreshSpec(((HOUR, None),))
 ALIGNED = RefreshSpec(((HOUR, T),))
 AT_T = RefreshSpec(ats=(T,))
+BERLIN = "Europe/Berlin"
+
+
+def cron(expression, zone="UTC"):
+    return RefreshSpec(crons=((expression, zone),))
+
 
 ACCEPTED = {
     "no entry": ([], RefreshSpec()),
@@ -40,6 +46,19 @@ ACCEPTED = {
     "at, repeated": ([{"at": T + HOUR}, {"at": T}, {"at": T}], RefreshSpec(ats=(T, T + HOUR))),
     "at_creation": ([{"at_creation": True}], RefreshSpec(at_creation=True)),
     "at_creation, text": ("at_creation", RefreshSpec(at_creation=True)),
+    "cron": ("0 6 * * *", cron("0 6 * * *")),
+    "cron with a zone": (" 15,45  6-18/2 * JAN-MAR mon-fri  Europe/Berlin", cron("15,45 6-18/2 * JAN-MAR mon-fri", BERLIN)),
+    "cron, a mapping": ({"cron": "0 6 * * *", "zone": BERLIN}, cron("0 6 * * *", BERLIN)),
+    "cron, of any minute": ("* * * * *", cron("* * * * *")),
+    "hourly": ("hourly", cron("0 * * * *")),
+    "hourly at a minute": ("hourly at :15", cron("15 * * * *")),
+    "daily": ("daily", cron("0 0 * * *")),
+    "daily at a time": ("daily at 06:00 Europe/Berlin", cron("0 6 * * *", BERLIN)),
+    "daily, otherwise spelled": ("Daily  at 6:30", cron("30 6 * * *")),
+    "weekdays": ("weekdays at 23:59", cron("59 23 * * MON-FRI")),
+    "weekly": ("weekly on Sunday at 04:00 UTC", cron("0 4 * * 0")),
+    "monthly": ("monthly on 1 at 00:30 Asia/Kolkata", cron("30 0 1 * *", "Asia/Kolkata")),
+    "a mix with cron": (["every 1 hour", "daily at 06:00"], RefreshSpec(((HOUR, None),), crons=(("0 6 * * *", "UTC"),))),
     "a mix": ([{"every": "1 hour", "aligned_to": T}, "every 1 day", {"at": T}, {"at_creation": True}],
               RefreshSpec(((HOUR, T), (DAY, None)), (T,), True)),
     "a mix in one mapping": ({"every": "1 hour", "at_creation": True}, RefreshSpec(((HOUR, None),), at_creation=True)),
@@ -80,12 +99,26 @@ REFUSED = {
     "aligned_to that is not a time": ([{"every": "1 hour", "aligned_to": "midnight"}], f"`aligned_to`: {CONSTANT}"),
     "aligned_to without every": ([{"aligned_to": T}], "`aligned_to` beside an `every`"),
     "aligned_to beside an at": ([{"at": T, "aligned_to": T}], "`aligned_to` beside an `every`"),
-    "unknown keys": ([{"every": "1 hour", "align": T}], "`every`, `aligned_to`, `at`, `at_creation` (here 'align')"),
+    "unknown keys": ([{"every": "1 hour", "align": T}], "`aligned_to`, `cron`, `zone`, `at`, `at_creation` (here 'align')"),
     "on_commit as a key": ({"on_commit": True}, "(here 'on_commit')"),
     "at_creation as text": ([{"at_creation": "yes"}], "`at_creation: true`"),
     "at_creation false": ([{"at_creation": False}], "`at_creation: true`"),
     "an empty entry": ([{}], "`every`"),
-    "text that is not a schedule": ("hourly", "'on_commit', or entries with `every`"),
+    "cron of four fields": ({"cron": "0 6 * *"}, "five fields, minute, hour"),
+    "cron of six fields": ({"cron": "0 0 6 * * *"}, "five fields, minute, hour"),
+    "cron out of range": ("61 6 * * *", "Bad minute (here '61 6 * * *')"),
+    "cron that never comes": ({"cron": "0 6 31 4,6 *"}, "Bad day-of-month"),
+    "cron as a number": ({"cron": 6}, "five fields"),
+    "a zone that there is not": ("daily at 06:00 Berlin", "`zone`: the name of a time zone that this machine knows"),
+    "a zone outside of the zones": ({"cron": "0 6 * * *", "zone": "../etc/passwd"}, "`zone`: the name"),
+    "a zone as a number": ({"cron": "0 6 * * *", "zone": 1}, "`zone`: the name"),
+    "a zone without cron": ({"every": "1 hour", "zone": "UTC"}, "`zone` beside a `cron`"),
+    "daily without an hour": ("daily at :15", "everything else with a time like 06:00"),
+    "hourly with an hour": ("hourly at 06:15", "`hourly at :15` without an hour"),
+    "daily at 25": ("daily at 25:00", "Bad hour"),
+    "weekly on no day": ("weekly on mon at 06:00", "`weekly on` one of sunday, monday"),
+    "monthly on 32": ("monthly on 32", "Bad day-of-month"),
+    "text that is not a schedule": ("sometimes", "'on_commit', or entries with `every`"),
     "an interval alone": ("1 hour", "'on_commit', or entries with `every`"),
     "a number": (3600, "'on_commit', or entries with `every`"),
     "true": (True, "'on_commit', or entries with `every`"),

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, RefreshSpec
+from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, RefreshSpec, cron_problem
 from dbt.adapters.mvsink.shard import (
     CommitNote,
     NotAShard,
@@ -116,6 +116,10 @@ def _spec(kept: Any) -> RefreshSpec:
     for time in an_array(refresh.get("at", [])):
         an_integer(time)
     a_truth(refresh.get("at_creation", False))
+    for cron in an_array(refresh.get("cron", [])):
+        expression, zone = map(a_text, an_array(cron)) if len(an_array(cron)) == 2 else ("", "")
+        if (problem := cron_problem(expression, zone)) is not None:
+            raise Unreadable(f"cannot read {problem} of {expression!r} in {zone!r} on this machine")
     return RefreshSpec.from_stored(refresh)
 
 

@@ -1,4 +1,5 @@
-"""The `refresh` config: a list of entries, one mapping, or text like ``every 1 hour``.
+"""The `refresh` config: a list of entries, one mapping, or text like ``every 1 hour``,
+``0 6 * * *`` or ``daily at 06:00 Europe/Berlin``.
 
 Every refusal says what is allowed, and which part of the config it is about; nothing needs SQL.
 """
@@ -12,15 +13,26 @@ from typing import Any, NoReturn
 from dbt.adapters.mvsink.durations import INTERVAL_UNITS, SMALLEST_BARE_INTEGER, parse_interval, parse_time
 from dbt.adapters.mvsink.materialization.options.kinds import INTERVAL_PATTERN, NotAllowed, ValueKind
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.refresh_schedule import RefreshSpec
+from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, cron_problem
 
 ON_COMMIT = "on_commit"
-KEYS = ("every", "aligned_to", "at", "at_creation")
-ENTRIES = "entries with `every` (and `aligned_to`), `at` or `at_creation: true`, like [{'every': '1 hour'}] or 'every 1 hour'"
+KEYS = ("every", "aligned_to", "cron", "zone", "at", "at_creation")
+ENTRIES = (
+    "entries with `every` (and `aligned_to`), `cron` (and `zone`), `at` or `at_creation: true`, "
+    "like [{'every': '1 hour'}], 'every 1 hour', '0 6 * * *' or 'daily at 06:00 Europe/Berlin'"
+)
 ALLOWED = f"'{ON_COMMIT}', or {ENTRIES}"
 _EVERY = re.compile(r"every\s+(?P<every>.+?)(?:\s+aligned[ _]to\s+(?P<aligned_to>.+))?", re.IGNORECASE)
 _AT = re.compile(r"at\s+(?P<at>.+)", re.IGNORECASE)
 _AT_CREATION = re.compile(r"at[ _]creation", re.IGNORECASE)
+_CRON = re.compile(r"(?P<cron>[\d*]\S*(?:\s+\S+){4})(?:\s+(?P<zone>[A-Za-z]\S*))?")
+_WORDS = re.compile(
+    r"(?:(?P<plain>hourly|daily|weekdays)|weekly\s+on\s+(?P<weekday>[a-z]+)|monthly\s+on\s+(?P<day>\d+))"
+    r"(?:\s+at\s+(?P<hour>\d{1,2})?:(?P<minute>\d{2}))?(?:\s+(?P<zone>[A-Za-z]\S*))?",
+    re.IGNORECASE,
+)
+WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+UTC = "UTC"
 _CALENDAR = re.compile(r"\bmonths?\b|\byears?\b|\bquarters?\b", re.IGNORECASE)
 _AMOUNT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
@@ -33,6 +45,7 @@ def _refresh(value: Any) -> RefreshSpec:
         return RefreshSpec()
     everies: list[tuple[int, int | None]] = []
     ats: set[int] = set()
+    crons: list[tuple[str, str]] = []
     at_creation = False
     for entry in entries:
         fields = _fields(entry, value)
@@ -43,10 +56,14 @@ def _refresh(value: Any) -> RefreshSpec:
             )
         elif "aligned_to" in fields:
             raise NotAllowed("`aligned_to` beside an `every`, whose refreshes it aligns")
+        if "cron" in fields:
+            crons.append(_cron(fields["cron"], fields.get("zone", UTC)))
+        elif "zone" in fields:
+            raise NotAllowed("`zone` beside a `cron`, whose times it is about")
         if "at" in fields:
             ats.add(_time("at", fields["at"]))
         at_creation = _at_creation(fields) or at_creation
-    return RefreshSpec(tuple(everies), tuple(sorted(ats)), at_creation)
+    return RefreshSpec(tuple(everies), tuple(sorted(ats)), at_creation, tuple(crons))
 
 
 def _fields(entry: Any, config: Any) -> Mapping[str, Any]:
@@ -55,7 +72,9 @@ def _fields(entry: Any, config: Any) -> Mapping[str, Any]:
         text = entry.strip()
         if _AT_CREATION.fullmatch(text):
             return {"at_creation": True}
-        if (match := _EVERY.fullmatch(text) or _AT.fullmatch(text)) is not None:
+        if (words := _WORDS.fullmatch(text)) is not None:
+            return _of_words(words)
+        if (match := _EVERY.fullmatch(text) or _AT.fullmatch(text) or _CRON.fullmatch(text)) is not None:
             return {key: part for key, part in match.groupdict().items() if part is not None}
     if not isinstance(entry, Mapping):
         raise NotAllowed(ALLOWED if entry is config else f"{ALLOWED} (here {entry!r})")
@@ -78,6 +97,37 @@ def _every(value: Any) -> int:
     if interval is None:
         _refuse(f"{form}, and at most {LARGEST_TIME} ms: it must fit in 64 bits", value)
     return interval
+
+
+def _of_words(words: re.Match[str]) -> Mapping[str, Any]:
+    """The entry that ``daily at 06:00 Europe/Berlin`` and the like stand for."""
+    plain, weekday = (words["plain"] or "").lower(), (words["weekday"] or "").lower()
+    hour, minute = words["hour"], words["minute"]
+    if (hour is None and minute is not None) != (plain == "hourly" and minute is not None):
+        _refuse("`hourly at :15` without an hour, everything else with a time like 06:00", words[0])
+    if weekday and weekday not in WEEKDAYS:
+        _refuse(f"`weekly on` one of {', '.join(WEEKDAYS)}", words[0])
+    days = {"weekdays": "* * MON-FRI"}.get(plain, "* * *")
+    if weekday:
+        days = f"* * {WEEKDAYS.index(weekday)}"
+    if words["day"]:
+        days = f"{int(words['day'])} * *"
+    at = "*" if plain == "hourly" else int(hour or 0)
+    return {"cron": f"{int(minute or 0)} {at} {days}", "zone": words["zone"] or UTC}
+
+
+def _cron(expression: Any, zone: Any) -> tuple[str, str]:
+    form = "`cron`: five fields, minute, hour, day of the month, month and day of the week, like '0 6 * * MON-FRI'"
+    if not isinstance(expression, str):
+        _refuse(form, expression)
+    if not isinstance(zone, str):
+        _refuse("`zone`: the name of a time zone, like 'Europe/Berlin'", zone)
+    problem = cron_problem(expression, zone)
+    if problem == "the zone":
+        _refuse("`zone`: the name of a time zone that this machine knows, like 'Europe/Berlin'", zone)
+    if problem is not None:
+        _refuse(f"{form}; {problem.removeprefix('the expression: ')}", expression)
+    return " ".join(expression.split()), zone
 
 
 def _time(key: str, value: Any) -> int:
@@ -107,15 +157,19 @@ _TIME_SCHEMA = {"type": ["string", "integer"], "minimum": SMALLEST_BARE_INTEGER}
 _ENTRY_SCHEMA = {
     "anyOf": [
         {"type": "string", "pattern": r"^\s*([eE][vV][eE][rR][yY]\s|[aA][tT][\s_])"},
+        {"type": "string", "pattern": r"^\s*[\d*]\S*(\s+\S+){4,5}\s*$"},
+        {"type": "string", "pattern": r"^\s*(hourly|daily|weekdays|weekly|monthly)\b"},
         {
             "type": "object",
             "properties": {
                 "every": {"type": "string", "pattern": INTERVAL_PATTERN},
                 "aligned_to": _TIME_SCHEMA,
+                "cron": {"type": "string"},
+                "zone": {"type": "string"},
                 "at": _TIME_SCHEMA,
                 "at_creation": {"const": True},
             },
-            "dependentRequired": {"aligned_to": ["every"]},
+            "dependentRequired": {"aligned_to": ["every"], "zone": ["cron"]},
             "additionalProperties": False,
             "minProperties": 1,
         },
