@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def nobody_in_the_log() -> None:
+def no_author_in_the_log() -> None:
     """No test's commits record who ran the command of the test before."""
     authored_by(dict)
 

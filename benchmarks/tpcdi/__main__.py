@@ -12,7 +12,7 @@ every variant is compared with the first variant's (EXCEPT ALL both ways, double
 digits); if one differs, the benchmark fails.
 
 With the variants `ours`, `always` and `never`, each choice of `auto` is judged as in
-`benchmarks.choice`; a batch that stands there several times gives medians, without the first:
+`benchmarks.choice`; a batch that is given several times gives medians, without the first:
 
     python -m benchmarks.tpcdi --variants ours always never --rebuild last --batches 0.01 0.01 0.01
 

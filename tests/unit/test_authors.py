@@ -73,15 +73,15 @@ def test_a_git_that_does_not_answer_is_not_waited_for(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_the_user_and_the_link(environment, user, link):
-    found = author("/p", "dbt run", environment, git=lambda project: {})
-    assert (found["user"], found.get("link"), found["command"]) == (user, link, "dbt run")
+    fields = author("/p", "dbt run", environment, git=lambda project: {})
+    assert (fields["user"], fields.get("link"), fields["command"]) == (user, link, "dbt run")
 
 
 def test_a_user_without_a_name(monkeypatch):
     """In a container whose user is a number only."""
 
     def nameless():
-        raise KeyError("getpwuid(): uid not found: 4711")
+        raise KeyError("getpwuid(): uid not fields: 4711")
 
     monkeypatch.setattr(authors.getpass, "getuser", nameless)
     monkeypatch.setattr(authors.os, "getuid", lambda: 4711)

@@ -224,11 +224,11 @@ CLOCKS = {  # expression, zone, from, and the refreshes that follow
 
 @pytest.mark.parametrize(("expression", "zone", "start", "expected"), CLOCKS.values(), ids=CLOCKS)
 def test_cron_goes_by_the_clocks_of_its_zone(expression, zone, start, expected):
-    cron, time, found = RefreshCron(expression, zone), parse_time(start), []
+    cron, time, refreshes = RefreshCron(expression, zone), parse_time(start), []
     for _ in expected:
         time = cron.round_up_timestamp(time + 1)
-        found.append(iso(time))
-    assert found == expected
+        refreshes.append(iso(time))
+    assert refreshes == expected
     back = [time := cron.round_down_timestamp_m1(time) for _ in expected[1:]]
     assert [iso(each) for each in back] == expected[-2::-1]
 

@@ -57,8 +57,8 @@ def git_of(project: str) -> Mapping[str, str]:
     except (OSError, subprocess.SubprocessError):
         return {}
     headers = (line[2:].partition(" ") for line in answer if line.startswith("# "))
-    said = {name: value for name, _, value in headers}
-    named = {"commit": said.get("branch.oid", ""), "branch": said.get("branch.head", "")}
+    values = {name: value for name, _, value in headers}
+    named = {"commit": values.get("branch.oid", ""), "branch": values.get("branch.head", "")}
     dirty = "yes" if any(not line.startswith("# ") for line in answer) else "no"
     # `(initial)` has no commit yet, `(detached)` no branch
     return {name: "" if text.startswith("(") else text for name, text in named.items()} | {"dirty": dirty}
@@ -70,10 +70,10 @@ def author(
     """The ``user``, ``commit``, ``branch``, ``dirty``, ``command`` and, of a CI, its ``link``, as
     far as they are known.
     """
-    found = {"user": user(environment), **git(project)}
-    found["branch"] = found.get("branch") or _first(environment, BRANCHES)
-    found["command"], found["link"] = command, _link(environment)
-    named = {name: _CONTROL.sub(" ", masked(text)).strip()[:LONGEST] for name, text in found.items()}
+    fields = {"user": user(environment), **git(project)}
+    fields["branch"] = fields.get("branch") or _first(environment, BRANCHES)
+    fields["command"], fields["link"] = command, _link(environment)
+    named = {name: _CONTROL.sub(" ", masked(text)).strip()[:LONGEST] for name, text in fields.items()}
     return {name: text for name, text in named.items() if text}
 
 

@@ -66,14 +66,14 @@ class TestUnreadChanges:
         self.run(project, table, FIRST)
 
         # every row was seen again
-        seen = [(*row[:3], "tuesday") for row in FIRST]
-        ran = self.run(project, table, seen)
+        later = [(*row[:3], "tuesday") for row in FIRST]
+        ran = self.run(project, table, later)
         unread = {"narrow", "by_default", "summed", "joined", "counted"}
         assert {name for name, each in ran.items() if each["mode"] == "unchanged"} == unread
         assert all("(inputs unchanged)" in ran[name]["_message"] for name in unread)
 
         # rows that `north` does not show are new
-        more = [*seen, (7, "south", 70, "tuesday")]
+        more = [*later, (7, "south", 70, "tuesday")]
         ran = self.run(project, table, more)
         assert {name for name, each in ran.items() if each["mode"] == "unchanged"} == {"north"}
 
@@ -97,6 +97,6 @@ class TestUnreadChanges:
         run_dbt(
             ["run", "--select", "narrow north", "--vars", "{mvsink_read_only: true, mvsink_explain: true}"]
         )
-        said = responses(project)
-        assert "nothing that its query uses of its inputs has changed" in said["narrow"]["_message"]
-        assert "nothing that" not in said["north"]["_message"]
+        messages = responses(project)
+        assert "nothing that its query uses of its inputs has changed" in messages["narrow"]["_message"]
+        assert "nothing that" not in messages["north"]["_message"]

@@ -92,8 +92,8 @@ def explanation(evidence: InputEvidence, opened: Opened) -> Explanation:
     history = RunHistory.of(opened.handle)
     rewritten = history.rewritten(Layout.of(opened.handle, opened.handle.state()).live_rows)
     if rewritten is not None and rewritten >= limits.REWRITTEN:
-        said = f"{rewritten:.0%} of its rows changed in each of the last {limits.REWRITING} runs; its readers evaluate"
-        explained = replace(explained, remarks=[*explained.remarks, said])
+        remark = f"{rewritten:.0%} of its rows changed in each of the last {limits.REWRITING} runs; its readers evaluate"
+        explained = replace(explained, remarks=[*explained.remarks, remark])
     return replace(explained, always=_always(opened), seconds=history.seconds())
 
 

@@ -149,7 +149,7 @@ class QueryChange:
 
 def _used_changes(each: InputSides, analysed: Analysed) -> InputSides:
     """``each`` without its change if that is known to be none of the columns and rows that the
-    query may use. Only a change that this process reads is looked at. What is only inserted does
+    query may use. Only a change that this process reads is checked. What is only inserted does
     not cancel out.
     """
     names, wanted = analysed.relations[each.name], filters(analysed).get(each.name)

@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 
 _lock = threading.Lock()
 _find: Callable[[], Mapping[str, str]] = dict
-_found: Mapping[str, str] | None = None
+_author: Mapping[str, str] | None = None
 
 
 def authored_by(find: Callable[[], Mapping[str, str]]) -> None:
     """From now on commits record what ``find`` returns, which is called by the first commit."""
-    global _find, _found
+    global _find, _author
     with _lock:
-        _find, _found = find, None
+        _find, _author = find, None
 
 
 def author() -> Mapping[str, str]:
     """What a commit records now."""
-    global _found
+    global _author
     with _lock:
-        if _found is None:
-            _found = _find()
-        return _found
+        if _author is None:
+            _author = _find()
+        return _author
