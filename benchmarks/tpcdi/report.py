@@ -43,7 +43,7 @@ def slowest(runs: Sequence[VariantRun], count: int) -> Iterator[str]:
 
 
 def choices(runs: Sequence[VariantRun]) -> Iterator[str]:
-    """For each change and each model that it concerns: seconds from the changes, of evaluating the
+    """For each change and each model that can be incremental after it: seconds from the changes, of evaluating the
     query, and with `auto`, whose last way is judged. Of the steps of one name the first does not
     count if there are more.
     """
@@ -56,8 +56,8 @@ def choices(runs: Sequence[VariantRun]) -> Iterator[str]:
             always, never, auto = (
                 statistics.median(run.models[model].seconds for run in counted[way]) for way in WAYS
             )
-            if counted["never"][-1].models[model].way == "unchanged" or not last.way:
-                continue
+            if counted["always"][-1].models[model].way != "incremental":
+                continue  # nothing changed, or there is no choice
             incremental = last.way == "incremental"
             right = is_right(always, never) if incremental else is_right(never, always)
             total, wrong = total + 1, wrong + (not right)
