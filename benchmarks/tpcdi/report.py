@@ -43,9 +43,9 @@ def slowest(runs: Sequence[VariantRun], count: int) -> Iterator[str]:
 
 
 def choices(runs: Sequence[VariantRun]) -> Iterator[str]:
-    """For each change and each model that can be incremental after it: seconds from the changes, of evaluating the
-    query, and with `auto`, whose last way is judged. Of the steps of one name the first does not
-    count if there are more.
+    """For each change and each model that can be incremental after it: seconds from the changes, of
+    evaluating the query, and with `auto`, whose last way is judged. Of the steps of one name the
+    first does not count if there are more.
     """
     wrong = total = 0
     yield f"{'step':<10}{'model':<27}{'always':>8}{'never':>8}{'auto':>8}  auto was"
