@@ -8,7 +8,9 @@ import pytest
 
 from dbt.adapters.mvsink import authors
 from dbt.adapters.mvsink.authors import author, git_of, shown_command
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import keep_secret
+from dbt.adapters.mvsink.shard.authorship import author as recorded_now
 
 
 def git(place, *words):
@@ -93,4 +95,16 @@ def test_no_secret_is_recorded():
     assert (
         author("/p", "dbt run -s hunter2", {"MVSINK_USER": "a"}, lambda p: {})["command"] == "dbt run -s ***"
     )
-    assert "x" not in shown_command("dbt", ["run", "--vars", "x", "--vars=x"])
+    for option in ("--vars", "--args"):
+        assert "x" not in shown_command("dbt", ["run", option, "x", f"{option}=x"])
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_profile_turns_it_off(recorded, monkeypatch):
+    monkeypatch.setenv("MVSINK_USER", "ada")
+    monkeypatch.setattr("sys.argv", ["/bin/dbt", "run", "--args", "{token: x}"])
+    MvsinkCredentials.from_dict({"schema": "s", "record_author": recorded})
+    known = recorded_now()
+    assert (known.get("user"), known.get("command")) == (
+        ("ada", "dbt run --args ...") if recorded else (None, None)
+    )

@@ -31,6 +31,7 @@ BRANCHES = (
 )
 LINKS = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
 GITHUB = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+SECRET = ("--vars", "--args")  # options whose values are not recorded
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 Git = Callable[[str], Mapping[str, str]]
@@ -89,16 +90,16 @@ def user(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def shown_command(program: str, arguments: Sequence[str]) -> str:
-    """A command line without the values of `--vars`, which may be secrets.
+    """A command line without the values of `--vars` and `--args`, which may be secrets.
 
     >>> shown_command("dbt", ["run", "--vars", "{password: x}", "-s", "a b", "--vars={b: 1}"])
     "dbt run --vars ... -s 'a b' --vars=..."
     """
     words = [
         "..."
-        if before == "--vars"
+        if before in SECRET
         else f"{word.partition('=')[0]}=..."
-        if word.startswith("--vars=")
+        if "=" in word and word.partition("=")[0] in SECRET
         else shlex.quote(word)
         for before, word in zip(["", *arguments], arguments)
     ]
