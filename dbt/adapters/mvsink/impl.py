@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.base.relation import BaseRelation
@@ -11,6 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink.adapter.commands import CommandsAdapter
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.debug import check_setup, check_spark_writes_there
+from dbt.adapters.mvsink.adapter.run_events import listen
 from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
 from dbt.adapters.mvsink.adapter.tasks import TaskAdapter
 from dbt.adapters.mvsink.adapter.time_travel import TimeTravelAdapter
@@ -39,6 +41,12 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
         self.listings: dict[str, object] = {}  # what was known of the catalog's changes, by schema
         self.server_defaults: dict[object, str | None] = {}  # of settings, by server, version and name
         super().__init__(config, mp_context)
+        listen(config, self._models, self.open_shards)
+
+    def _models(self) -> Mapping[str, Any]:
+        manifest: Any = self.get_macro_resolver()
+        nodes: Mapping[str, Any] = manifest.nodes
+        return nodes
 
     @classmethod
     def type(cls) -> str:

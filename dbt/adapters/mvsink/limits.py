@@ -7,6 +7,11 @@ from __future__ import annotations
 
 DAY = 86_400_000  # ms
 
+# What verifications may cost: a share of the time of the runs since the last one; and the ms after
+# which one is due, whatever ran. An hourly model of which a tenth is verified pays for it twice.
+VERIFY_SHARE = 0.1
+VERIFY_AT_LATEST = 7 * DAY
+
 # What may be computed from the changes of the inputs (benchmarks.choice, docs/performance.md):
 # Changes of an input, of which a replaced row is two, as a share of its rows; beyond, evaluating
 # the query costs less. Where it groups, all rows with the key of one that changed are read again.

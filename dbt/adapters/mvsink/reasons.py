@@ -121,6 +121,15 @@ class Why(enum.Enum):
     def __init__(self, code: str, words: str, how: How):
         self.code, self.words, self.how = code, words, how
 
+    @property
+    def short(self) -> str:
+        """Its name for dbt's line.
+
+        >>> Why.MUCH_CHANGED.short
+        'much changed'
+        """
+        return self.code.replace("_", " ")
+
 
 @dataclass(frozen=True, init=False)
 class EvaluateFully:

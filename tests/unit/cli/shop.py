@@ -77,6 +77,12 @@ def write(
         handle.upper,
         Antichain.of(time + 1 if upper is None else upper),
         since=Antichain.of(time) if first else None,
-        note=CommitNote(computed_through=time, **note),
+        note=CommitNote(**{"computed_through": time, **note}),
         creation=time if first else None,
     )
+
+
+def heading(output: str) -> str:
+    """The titles of the table in ``output``."""
+    lines = output.splitlines()
+    return " ".join(lines[next(number for number, line in enumerate(lines) if "───" in line) - 1].split())

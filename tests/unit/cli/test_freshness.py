@@ -108,6 +108,7 @@ def test_every_metric_of_a_shard(shop, orders):
         "mvsink_shard_readable": 1,
         "mvsink_shard_lag_seconds": 900,
         "mvsink_shard_last_refresh_timestamp_seconds": orders.history()[-1].timestamp / 1000,
+        "mvsink_shard_incident_runs": 0,
         "mvsink_shard_run_seconds": 2.5,
         "mvsink_shard_warn_after_seconds": 1800,
         "mvsink_shard_error_after_seconds": 7200,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.shard import ReadPoints, authored_by
-from tests.unit.cli.shop import HOUR, NOW, write
+from dbt.adapters.mvsink.reasons import Why
+from dbt.adapters.mvsink.shard import ReadHandle, ReadPoints, authored_by
+from dbt.adapters.mvsink.shard_sql.properties import Pause, definition_digest, pause
+from tests.unit.cli.shop import HOUR, NOW, heading, write
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def orders(shop):
 
 
 def test_the_json_of_a_commit(shop, orders):
-    history = shop.as_json("history", "orders")
+    history = shop.as_json("history", "orders", "--all-commits")
     commits = history.pop("commits")
     assert history == {"model": "orders", "relation": "s.orders", "uri": str(shop.at("s.orders"))}
     assert [(commit["version"], commit["kind"]) for commit in commits] == [
@@ -69,6 +73,10 @@ def test_the_json_of_a_commit(shop, orders):
         "versions": {"raw.rates": 4},
         "newer": {},
         "definition": "3f0c",
+        "way": "inputs unchanged",
+        "reason": None,
+        "message": "",
+        "diff": None,
         "author": None,
     }
     assert (commits[0]["references"], commits[0]["versions"]) == ({}, {})
@@ -76,7 +84,7 @@ def test_the_json_of_a_commit(shop, orders):
 
 
 def test_the_table_has_readable_times_and_short_names(shop, orders):
-    shown = shop.run("history", "orders").stdout
+    shown = shop.run("history", "orders", "--all-commits").stdout
     newest = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["3"])
     host, writer = orders.history()[-1].host, str(orders.writer_id)[:8]
     assert newest[2:] == [
@@ -95,13 +103,86 @@ def test_the_table_has_readable_times_and_short_names(shop, orders):
     assert "raw orders as of 2025-11-20T13:00:00Z, rates version 4 2.2s" in " ".join(first.split())
 
 
+def defined(handle, query):
+    """As a run does after its rows. Returns the digest."""
+    definition = {"sql": query, "ansi": "true", "refresh": {}}
+    handle.set_properties({"definition": json.dumps(definition)})
+    return definition_digest(definition)
+
+
+def run(handle, time, *rows, query=None, **note):
+    """A run at ``time``, whose model has that query."""
+    digest = definition_digest({"sql": query, "ansi": "true"})
+    write(handle, time, *rows, purpose="mv_sink(s.m)", definition=digest, **note)
+    defined(handle, query)
+
+
+@pytest.fixture
+def month(shop):
+    """A first load, runs of three kinds, a changed query, a DELETE by another tool, its repair, an
+    undo, a pause.
+    """
+    handle = shop.shard("s.m", "m")
+    old, new = "select x\nfrom t\nwhere x > 1", "select x\nfrom t\nwhere x > 2"
+    run(handle, NOW - 9 * HOUR, ("a", 1), ("b", 1), query=old, mode="loaded", rows_inserted=2)
+    run(handle, NOW - 8 * HOUR, query=old)
+    run(handle, NOW - 7 * HOUR, ("c", 1), query=old, mode="incremental", rows_inserted=1)
+    handle.hold("another", NOW - 7 * HOUR)  # of no interest
+    much, usual = Why.MUCH_CHANGED.code, Why.SMALL.code
+    run(handle, NOW - 6 * HOUR, ("c", -1), query=new, mode="evaluated", why=much, reason="t changed by 31%")
+    DeltaTable(str(shop.at("s.m"))).delete("x = 'b'")
+    run(handle, NOW - 5 * HOUR, ("b", 1), query=new, mode="evaluated", why=usual, reason="its data is small")
+    write(handle, NOW - 4 * HOUR, ("b", -1), purpose="wrong rates; by ada", computed_through=None)
+    pause(handle, Pause("ada", NOW, "wrong rates"))
+    return handle
+
+
+def test_runs_are_shown_with_their_way_and_what_else_is_to_say(shop, month):
+    commits = shop.as_json("history", "m")["commits"]
+    assert [(each["way"], each["message"]) for each in reversed(commits)] == [
+        ("first load", ""),
+        ("inputs unchanged", ""),
+        ("incremental", ""),
+        ("evaluated: much changed", "new query; t changed by 31%"),
+        ("DELETE by another tool", ""),
+        ("evaluated: small", ""),
+        (None, "wrong rates; by ada"),
+        (None, "paused by ada at 2025-11-20T15:00:00Z: wrong rates"),
+    ]
+    shown = shop.run("history", "m").stdout
+    assert heading(shown) == "when + - way who message" and "another" not in shown.replace("another tool", "")
+    assert [len(shop.as_json("history", "m", "--limit", limit)["commits"]) for limit in "28"] == [2, 8]
+
+
+def test_a_changed_query_is_shown_by_its_lines(shop, month):
+    changed = [each for each in shop.as_json("history", "m")["commits"] if each["diff"]]
+    assert [each["diff"] for each in changed] == [[" from t", "-where x > 1", "+where x > 2"]]
+    shown = shop.run("history", "m").stdout
+    assert "new query at " in shown and "  -where x > 1\n  +where x > 2\n" in shown
+    assert "where x" not in shop.run("history", "m", "--limit", "3").stdout
+
+
+def test_a_text_that_the_log_no_longer_has_is_no_difference(shop, month, monkeypatch):
+    monkeypatch.setattr(ReadHandle, "state_at", lambda self, version: None)
+    commits = shop.as_json("history", "m")["commits"]
+    assert [each["diff"] for each in commits] == [None] * 8
+    assert [each["message"].startswith("new query") for each in commits].count(True) == 1
+
+
+def test_many_commits_of_no_interest_hide_no_run(shop, orders):
+    for step in range(40):
+        orders.hold("another", NOW - 2 * HOUR + step)
+    assert len(shop.as_json("history", "orders", "--limit", "3")["commits"]) == 2
+
+
 def test_who_ran_the_command(shop, orders):
     known = {"user": "ada", "commit": "1f3c5a7b9d", "branch": "main", "dirty": "yes", "command": "dbt run"}
     authored_by(lambda: {**known, "link": "https://ci/7"})
     write(orders, NOW, ("y", 1))
     newest = shop.as_json("history", "orders")["commits"][0]
     assert newest["author"] == {**known, "link": "https://ci/7"}
-    shown = shop.run("history", "orders", "--limit", "1").stdout
+    assert "ada, main 1f3c5a7 and changes" in shop.run("history", "orders").stdout
+    shown = shop.run("history", "orders", "--limit", "1", "--all-commits").stdout
     assert all(text in shown for text in ("ada, main 1f3c5a7 and changes", "dbt run", "https://ci/7"))
     info = next(line for line in shop.run("metrics").stdout.splitlines() if "author_info{" in line)
     assert 'user="ada",commit="1f3c5a7b9d",branch="main",dirty="yes",command="dbt run"' in info

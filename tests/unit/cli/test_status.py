@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pyarrow as pa
 import pytest
@@ -12,7 +11,7 @@ from deltalake import write_deltalake
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.physical import EMPTY_FRONTIER
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from tests.unit.cli.shop import HOUR, NOW, write
+from tests.unit.cli.shop import HOUR, NOW, heading, write
 
 VARYING = ("uri", "shard_id", "created", "last_refresh", "bytes")
 
@@ -34,6 +33,10 @@ def test_the_json_of_a_shard(shop, orders):
         "model": "orders",
         "relation": "s.orders",
         "condition": "readable",
+        "kind": "view",
+        "incident": None,
+        "inserted": 0,
+        "deleted": 0,
         "project": "shop",
         "target": "dev",
         "unique_id": "model.shop.orders",
@@ -54,6 +57,7 @@ def test_the_json_of_a_shard(shop, orders):
         "files": 2,
         "recent_share": 1 / 3,
         "paused": None,
+        **dict.fromkeys(("verified", "verify_by", "verify_after_seconds", "verify_after_runs")),
         **dict.fromkeys(("file_format", "table_version", "table_lag")),
         **dict.fromkeys(("table_through", "table_foreign")),
         "holds": [],
@@ -79,14 +83,14 @@ def test_an_unreadable_shard_has_the_same_keys_as_any_other(shop, orders, quick)
 def test_the_wide_table_of_a_shard(shop, orders):
     line = table(shop.run("status", "--wide"))["orders"]
     assert line == (
-        "2025-11-20T13:00:00Z 2025-11-20T14:00:00.001Z 1h "
+        "view 0 0 2025-11-20T13:00:00Z 2025-11-20T14:00:00.001Z 1h "
         f"{iso_seconds(orders.history()[-1].timestamp)} every run 4 4 2 {size(shop, 's.orders')} 33.3%"
     )
 
 
 def test_empty_columns_are_omitted(shop, orders):
-    assert heading(shop.run("status", "--wide")) == (
-        "model since upper lag last refresh next refresh rows updates files size recent"
+    assert heading(shop.run("status", "--wide").stdout) == (
+        "model kind + - since upper lag last refresh next refresh rows updates files size recent"
     )
 
 
@@ -102,7 +106,7 @@ def test_the_condition_of_a_shard(shop, orders, happened, condition, behind, sho
     happened(orders)
     [shard] = shop.as_json("status")["shards"]
     assert (shard["condition"], shard["lag"]) == (condition, behind)
-    assert table(shop.run("status", "--wide"))["orders"].startswith(shown)
+    assert table(shop.run("status", "--wide"))["orders"].startswith(f"view {shown}".rstrip())
 
 
 def test_a_shard_that_no_run_has_written_is_not_refreshed_yet(shop):
@@ -184,11 +188,11 @@ def test_by_default_a_shard_is_one_line_with_relative_times(shop, orders):
     write(shop.shard("s.orders/_inputs/~60raw~60.~60events~60"), NOW - HOUR, ("x", 1))
     shop.shard("s.new", "new")
     result = shop.run("status")
-    assert heading(result) == "model state computed refreshed next rows size"
+    assert heading(result.stdout) == "model kind state age + - next rows"
     lines = table(result)
     assert list(lines) == ["new", "orders"]
-    assert lines["new"] == "not refreshed yet every run 0 0 bytes"
-    assert re.fullmatch(r"1 h ago \S.* every run 4 \S+ \S+", lines["orders"])
+    assert lines["new"] == "view not refreshed yet every run 0"
+    assert lines["orders"] == "view 1 h 0 0 every run 4"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_the_next_refresh_is_relative_to_now(shop, upper, shown):
     assert shown in table(shop.run("status"))["m"]
 
 
-def test_long_names_are_cut_so_that_lines_fit_120_characters(shop):
+def test_long_names_are_cut_so_that_lines_fit_100_characters(shop):
     names = [
         f"a_model_with_a_long_name_that_describes_everything_about_the_{what}_of_the_company"
         for what in ("orders", "returns")
@@ -214,8 +218,8 @@ def test_long_names_are_cut_so_that_lines_fit_120_characters(shop):
     for shown in (short, all_owners):
         lines = [line for line in shown.splitlines() if "a_model" in line]
         assert len(lines) == 2 and all("…" in line and "every run" in line for line in lines)
-        assert max(map(len, shown.splitlines())) <= 120
-    assert max(map(len, wide.splitlines())) > 120
+        assert max(map(len, shown.splitlines())) <= 100
+    assert max(map(len, wide.splitlines())) > 100
 
 
 def test_inputs_have_readable_names(shop, orders):
@@ -381,11 +385,6 @@ def table(result):
             label = line[first : first + width].rstrip() or label
             cells[label] = " ".join((cells.get(label, "") + " " + line[first + width :]).split())
     return cells
-
-
-def heading(result):
-    lines = result.stdout.splitlines()
-    return " ".join(lines[next(number for number, line in enumerate(lines) if "───" in line) - 1].split())
 
 
 def size(shop, relation):

@@ -116,7 +116,7 @@ def test_help_names_the_commands(shop):
     shown = " ".join(shop.run("--help").stdout.split())
     assert "status What each shard contains and how far it is behind." in shown
     assert "diff What differs between MODEL's contents at A and at B." in shown
-    assert "history Who changed MODEL's shard, when, how and why." in shown
+    assert "history Who changed MODEL, when, how and why: runs," in shown
 
 
 CODE = """

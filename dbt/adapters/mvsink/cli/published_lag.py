@@ -16,7 +16,6 @@ from dbt.adapters.mvsink.shard import Commit, ReadHandle, ShardState, StorageErr
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 
 SAME_ROWS = ("create", "advance", "schema", "compact")  # kinds of commits
-RUNS = ("append", "advance")  # kinds of the commits that may move the upper
 MORE = 20  # commits before the version shown; the run that computed it is nearly always among them
 
 
@@ -66,7 +65,7 @@ def _behind(reader: ReadHandle, state: ShardState, table: LiveTable) -> tuple[in
 
 def _through(commit: Commit) -> int | None:
     """The time (ms) through which a run computed the contents; None for other commits."""
-    if commit.kind not in RUNS or commit.upper is None:
+    if not commit.is_run or commit.upper is None:
         return None
     through, upper = commit.note.computed_through, commit.upper.as_option()
     return upper - 1 if through is None and upper is not None else through

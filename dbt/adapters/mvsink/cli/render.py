@@ -256,9 +256,17 @@ def ago_text(past: int) -> str:
     """
     if abs(past) < 1_000:
         return "just now"
-    unit, length = next((unit, length) for unit, length in LONG_UNITS if abs(past) >= length)
-    count = abs(past) // length
-    return f"{count:,} {unit} ago" if past > 0 else f"in {count:,} {unit}"
+    return f"{age_text(past)} ago" if past > 0 else f"in {age_text(-past)}"
+
+
+def age_text(age: int) -> str:
+    """A duration (ms) in its largest unit.
+
+    >>> [age_text(age) for age in (200_000, 400, 93_784_000)]
+    ['3 min', '0 s', '1 d']
+    """
+    unit, length = next((unit for unit in LONG_UNITS if age >= unit[1]), LONG_UNITS[-1])
+    return f"{age // length:,} {unit}"
 
 
 def comment(

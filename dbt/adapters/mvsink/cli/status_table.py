@@ -1,6 +1,6 @@
 """What `mvsink status` shows: the fields of its JSON, and the columns of its two tables.
 
-The short table has lines of at most 120 characters and relative times (`3 min ago`, `in 20 min`).
+The short table has lines of at most 100 characters and relative times (`3 min`, `in 20 min`).
 The one of `--wide` has all columns, and times in ISO 8601.
 """
 
@@ -14,16 +14,21 @@ from urllib.parse import unquote
 
 from dbt.adapters.mvsink.cli.render import (
     TableColumn,
+    age_text,
     ago_text,
+    author_text,
     bytes_text,
     count_text,
     duration_text,
     time_text,
 )
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard import Incident, Trouble
 from dbt.adapters.mvsink.shard_sql.properties import Pause, Verdict
 
-MAX_LINE = 120  # characters of a line of the short table
+MAX_LINE = 100  # characters of a line of the short table
+MAX_MESSAGE = 400  # characters of what went wrong, below the table; the JSON has all of it
+VIEW, TASK = "view", "task"  # kinds
 
 
 class Condition(str, Enum):
@@ -57,6 +62,10 @@ class ShardStatus:
     relation: str
     uri: str
     condition: Condition
+    kind: str | None = None
+    incident: Incident | None = None
+    inserted: int | None = None  # by the last run, like ``deleted``
+    deleted: int | None = None
     project: str | None = None
     target: str | None = None
     unique_id: str | None = None
@@ -86,6 +95,10 @@ class ShardStatus:
     recent_share: float | None = None
     holds: tuple[Hold, ...] = ()
     paused: Pause | None = None
+    verified: int | None = None
+    verify_by: int | None = None  # at the latest, or as soon as runs took so long, or so many ran
+    verify_after_seconds: float | None = None
+    verify_after_runs: int | None = None
     file_format: str | None = None
     table_version: int | None = None  # of the shard: the one that its table shows
     table_lag: int | None = None  # later versions of the shard that changed rows
@@ -180,6 +193,17 @@ def _paused(shard: ShardStatus) -> str:
     return shard.paused.words.removeprefix("paused ") if shard.paused else ""
 
 
+def _next_verification(shard: ShardStatus) -> str:
+    """``2026-11-27T15:00:00Z or after 54 s of runs``"""
+    seconds, runs = shard.verify_after_seconds, shard.verify_after_runs
+    parts = (
+        time_text(shard.verify_by),
+        "" if seconds is None else f"after {duration_text(round(seconds * 1000))} of runs",
+        "" if runs is None else f"after {runs} run{'s'[: runs > 1]}",
+    )
+    return " or ".join(filter(None, parts))
+
+
 def _holds(shard: ShardStatus) -> str:
     return ", ".join(f"{hold.model or hold.holder} from {time_text(hold.time)}" for hold in shard.holds)
 
@@ -196,6 +220,8 @@ def _table(shard: ShardStatus, time: Callable[[int], str] = time_text) -> str:
 
 
 SLO = _column("slo", _slo, optional=True)
+INSERTED = _column("+", lambda s: count_text(s.inserted), optional=True, right=True)
+DELETED = _column("-", lambda s: count_text(s.deleted), optional=True, right=True)
 PENDING, ROWS = _count("pending", lambda s: s.pending_inputs), _count("rows", lambda s: s.rows)
 SIZE = _column("size", lambda s: bytes_text(s.bytes), right=True)
 
@@ -204,7 +230,11 @@ def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
     return [
         TableColumn("model", lambda line: line.label),
         *([_column("owner", _owner)] if all_owners else []),
+        _column("kind", lambda s: s.kind or "", optional=True),
         _column("state", _condition, optional=True),
+        _column("last run", _trouble, optional=True),
+        INSERTED,
+        DELETED,
         _column("since", lambda s: time_text(s.since or None)),
         _column("upper", _upper),
         _column("lag", lambda s: duration_text(s.lag), right=True),
@@ -220,6 +250,8 @@ def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
             "recent", lambda s: f"{s.recent_share:.1%}" if s.recent_share else "", optional=True, right=True
         ),
         _count("errors", lambda s: s.error_updates or None),
+        _column("verified", lambda s: time_text(s.verified), optional=True),
+        _column("next verification", _next_verification, optional=True),
         _column("paused", _paused, optional=True),
         _column("table", _table, optional=True),
         _column("holds", _holds, optional=True),
@@ -230,21 +262,18 @@ def wide_columns(all_owners: bool) -> list[TableColumn[Line]]:
 
 def short_columns(all_owners: bool, now: int) -> list[TableColumn[Line]]:
     """The columns of the short table. Its times are relative to ``now`` (ms)."""
-
-    def refreshed(shard: ShardStatus) -> str:
-        return "" if shard.last_refresh is None else ago_text(max(0, now - shard.last_refresh))
-
     return [
         TableColumn("model", lambda line: line.label, shrinks=True),
         *([_column("owner", _owner, shrinks=True)] if all_owners else []),
-        _column("state", lambda s: _dropped(s, now), optional=True),
-        _column("computed", lambda s: "" if s.lag is None else ago_text(s.lag)),
+        _column("kind", lambda s: s.kind or "", optional=True),
+        _column("state", lambda s: _state(s, now), optional=True),
+        _column("age", lambda s: "" if s.lag is None else age_text(s.lag), right=True),
         SLO,
-        _column("refreshed", refreshed, optional=True),
+        INSERTED,
+        DELETED,
         _column("next", lambda s: _next_in(s, now)),
         PENDING,
         ROWS,
-        SIZE,
         _column("table", lambda s: _table(s, lambda time: ago_text(max(0, now - time))), optional=True),
         _count("error updates", lambda s: s.error_updates or None),
     ]
@@ -255,11 +284,42 @@ def short_lines(shards: Sequence[ShardStatus]) -> Iterator[Line]:
     return (line for line in lines(shards) if line.shard in shards or line.shard.error)
 
 
-def _dropped(shard: ShardStatus, now: int) -> str:
+def _state(shard: ShardStatus, now: int) -> str:
+    """`failed`, `paused 3 d ago` and so on; nothing of a shard of which there is nothing to say."""
     condition = "" if shard.condition is Condition.READABLE else shard.condition.value
-    if shard.paused is not None:
-        return f"{condition}, paused".removeprefix(", ") + f" {ago_text(now - shard.paused.at)}"
-    return condition if shard.dropped is None else f"{condition} {ago_text(now - shard.dropped)}"
+    if shard.dropped is not None:
+        condition = f"{condition} {ago_text(now - shard.dropped)}"
+    paused = f"paused {ago_text(now - shard.paused.at)}" if shard.paused else ""
+    return ", ".join(filter(None, (_trouble(shard), condition, paused)))
+
+
+def _trouble(shard: ShardStatus) -> str:
+    """``failed`` or ``failed, 7 runs``"""
+    if shard.incident is None:
+        return ""
+    runs = shard.incident.runs
+    return shard.incident.trouble.value + (f", {runs} runs" if runs > 1 else "")
+
+
+def incident_text(shard: ShardStatus, now: int) -> str:
+    """What went wrong in the last run, on one line.
+
+    ``orders: failed 3 h ago, for the 7th time since 2026-11-20T15:00:00Z (ada, main 1f3c5a7): ...``
+    """
+    incident = shard.incident
+    if incident is None:
+        return ""
+    when = f"{incident.trouble.value} {ago_text(max(0, now - incident.time))}"
+    if incident.runs > 1:
+        when += (
+            f", as in all of the last {incident.runs} runs since {time_text(incident.since // 1000 * 1000)}"
+        )
+    message = "; ".join(" ".join(text.split()) for text in incident.messages)
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[: MAX_MESSAGE - 1]}…"
+    place = "" if incident.trouble is not Trouble.FAILED or not incident.where else f" in {incident.where}"
+    who = author_text(incident.author)
+    return f"{shard.model}: {when}{place}{f' ({who})' if who else ''}: {message}"
 
 
 def _next_in(shard: ShardStatus, now: int) -> str:

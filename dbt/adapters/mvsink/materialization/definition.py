@@ -12,7 +12,6 @@ upper.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from dbt.adapters.mvsink.shard_sql.properties import (
     DEFINITION,
     OWNER,
     SAMPLED,
+    definition_digest,
     is_sample,
     owner_of,
     stored_definition,
@@ -53,10 +53,8 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """16 digits for the query and ANSI mode, whatever the inputs and the schedule are."""
-        stored = json.loads(self.properties()[DEFINITION])
-        text = json.dumps([stored["sql"], stored["ansi"]])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """See `definition_digest`."""
+        return definition_digest(json.loads(self.properties()[DEFINITION]))
 
     def properties(self) -> dict[str, str]:
         """The shard's properties."""
@@ -104,9 +102,10 @@ class Definition:
 
     def other_query(self, state: ShardState) -> bool:
         """Whether the shard does not record this query in this ANSI mode."""
-        return DEFINITION not in state.properties or self._changes_query(state)
+        return DEFINITION not in state.properties or self.changes_query(state)
 
-    def _changes_query(self, state: ShardState) -> bool:
+    def changes_query(self, state: ShardState) -> bool:
+        """Whether the shard records another query, or another ANSI mode."""
         return bool({"query", "ANSI mode"} & set(self.changes(state)))
 
     def check_changes(self, model: str, policy: str, state: ShardState, plan: RunPlan) -> str:
@@ -121,7 +120,7 @@ class Definition:
     def replaces(self, policy: str, state: ShardState) -> bool:
         """Whether to make a new generation: the query changed, and a schedule would delay it."""
         waits = not self.refresh.on_commit or not stored_spec(state).on_commit or state.upper.is_empty()
-        return self._changes_query(state) and waits and policy == "apply"
+        return self.changes_query(state) and waits and policy == "apply"
 
 
 def _when(plan: RunPlan) -> str:

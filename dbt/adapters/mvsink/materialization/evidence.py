@@ -345,14 +345,9 @@ def verification_due(context: RunContext, state: ShardState | None) -> bool:
     """Whether this run compares all contents by an independent digest, whatever else is known."""
     if context.invocation.verify:
         return True
-    policy = context.options.verify
-    if policy.never or context.read_only or state is None:
+    if context.read_only or state is None:
         return False
-    if state.verified is None:
-        return True
-    if policy.runs is not None:
-        return state.unverified + 1 >= policy.runs
-    return policy.interval is not None and context.invocation.time - state.verified >= policy.interval
+    return context.options.verify.is_due(state, context.invocation.time)
 
 
 def references_of(context: RunContext, refresh: Refresh | None) -> References:

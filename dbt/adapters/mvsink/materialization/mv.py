@@ -6,6 +6,7 @@ The phases are those of `run`; the work itself is the sink's.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
 from dbt.adapters.mvsink.incremental import NotIncremental
 from dbt.adapters.mvsink.inputs.reads import reads_and_columns
 from dbt.adapters.mvsink.inputs.reference import References
+from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import assertions, unenforced_constraints
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
@@ -35,7 +37,7 @@ from dbt.adapters.mvsink.materialization.kept_sums import Keeper, KeptSums, Over
 from dbt.adapters.mvsink.materialization.opening import Opened, refresh_foreseen, refresh_of
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.proofs import independent
-from dbt.adapters.mvsink.materialization.response import explained_response, response
+from dbt.adapters.mvsink.materialization.response import explained_response, long_reason, response
 from dbt.adapters.mvsink.materialization.run import Executed, reader_warnings
 from dbt.adapters.mvsink.materialization.run_notes import drift_warnings, gate_notes, gate_properties
 from dbt.adapters.mvsink.materialization.splice_witness import check_replacement
@@ -64,6 +66,9 @@ from dbt.adapters.mvsink.sink import (
 )
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
+
+log = logging.getLogger("mvsink.sink.write")
+NEW_QUERY = "new query"  # in the line of the first run that computed the contents by it
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ class CheckedView:
         retry_on_replacement([opened.handle], lambda: self._take_holds(opened))
         before = opened.handle.state()
         notes = gate_notes(opened)
+        replaced = before.readable and opened.definition.changes_query(before)
         with ExitStack() as resources:
             watch = Stopwatch()
             kept = None if superseded else self._sums(opened, watch, resources)
@@ -161,6 +167,8 @@ class CheckedView:
             *(sums.warnings if sums else ()),
             *option_warnings(self.evidence, opened, before, kept),
         ]
+        if reason := long_reason(outcome):
+            log.debug("%s: %s", self.context.model, masked(reason))
         drift = Drift(outcome.counts) if expected else outcome.written.drift
         if drift is not None:
             warnings += drift_warnings(opened, before, outcome, drift)
@@ -172,7 +180,7 @@ class CheckedView:
             opened,
             partial(response, outcome),
             self._as_ran(outcome),
-            notes=notes,
+            notes=((NEW_QUERY,) if replaced and not outcome.up_to_date else ()) + notes,
             warnings=tuple(warnings),
             unchanged=outcome.counts.nothing and before.readable,
         )
@@ -287,8 +295,9 @@ class CheckedView:
             if not outcome.up_to_date:
                 of_query = {} if self.evidence is None else self.evidence.properties(self.columns)
                 properties = {**definition.properties(), **of_query}
-            freshness = self.context.options.freshness.properties(outcome.state.properties)
-            opened.handle.set_properties({**properties, **freshness, **gate_properties(opened)})
+            options, kept = self.context.options, outcome.state.properties
+            shown = {**options.freshness.properties(kept), **options.verify.properties(kept)}
+            opened.handle.set_properties({**properties, **shown, **gate_properties(opened)})
         return warnings
 
     def _take_holds(self, opened: Opened) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -19,9 +18,6 @@ from dbt.adapters.mvsink.shard import Antichain, ReadPoints
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Drift, Outcome, Preview, Superseded
 from dbt.adapters.mvsink.user_sql.words import last_part
-
-REASON_LENGTH = 60  # characters in dbt's line; `run_results.json` has all of it
-_QUALIFIED = re.compile(r"(?:(?:`[^`]+`|\b\w+)\.)+(?:`[^`]+`|\w+)")
 
 
 @dataclass
@@ -223,13 +219,13 @@ def _changed(counts: Counts) -> str:
 
 
 def _how(outcome: Outcome) -> str:
+    """One short code: ``(incremental)``, ``(full: much changed)``. `long_reason` has the rest."""
     written = outcome.written
-    why = "" if written.full.usual or written.incremental else _short(written.full.text)
-    if outcome.verified:
+    why = "" if written.full.usual or written.incremental else written.full.why.short
+    if outcome.verified and not _first_load(outcome):
         right = written.drift is not None and written.drift.counts.nothing
-        verified = "verified, no drift" if right else "verified"
-        own = f"not by the text as written: {_short(written.rewritten)}" if written.rewritten else ""
-        return f" ({'; '.join(filter(None, (verified, own, why)))})"
+        codes = ("verified, no drift" if right else "verified", "rewritten" if written.rewritten else "", why)
+        return f" ({'; '.join(filter(None, codes))})"
     if not outcome.written.evaluated:
         return " (inputs unchanged)"
     if written.incremental:
@@ -237,10 +233,18 @@ def _how(outcome: Outcome) -> str:
     return f" (full: {why})" if why else ""
 
 
-def _short(reason: str) -> str:
-    """The reason for dbt's line: relations by the last parts of their names, cut to what fits."""
-    text = _QUALIFIED.sub(lambda name: last_part(name[0]), reason)
-    return text if len(text) <= REASON_LENGTH else f"{text[: REASON_LENGTH - 3].rstrip()}..."
+def _first_load(outcome: Outcome) -> bool:
+    """Whether there was nothing before it to verify."""
+    return outcome.lower == Antichain.of(0)
+
+
+def long_reason(outcome: Outcome) -> str:
+    """Why the query was evaluated, for the log and `mvsink history`; empty if there is nothing to
+    say.
+    """
+    written = outcome.written
+    own = f"verified, but not by the text as written: {written.rewritten}" if written.rewritten else ""
+    return "; ".join(filter(None, (own, "" if written.incremental else written.full.text)))
 
 
 def _bound(frontier: Antichain) -> str:

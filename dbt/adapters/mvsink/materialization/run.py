@@ -197,8 +197,7 @@ def finish(published: Published) -> MvsinkResponse:
     context = executed.opened.context
     executed.resources.close()
     response = executed.respond((*executed.notes, *published.notes), executed.warnings)
-    preview = (str(response),) if executed.read_only and not context.invocation.empty else ()
-    warn_of_all(f"{context.model}: {warning}" for warning in (*executed.warnings, *preview))
+    warn_of_all(f"{context.model}: {warning}" for warning in executed.warnings)
     return response
 
 

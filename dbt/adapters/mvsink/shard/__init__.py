@@ -31,7 +31,7 @@ use shards without dbt.
 """
 
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.shard.authorship import authored_by
+from dbt.adapters.mvsink.shard.authorship import author, authored_by
 from dbt.adapters.mvsink.shard.batch import Batch
 from dbt.adapters.mvsink.shard.client import (
     MAX_ROUNDS,
@@ -63,6 +63,7 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.feed import Ahead, Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
 from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.incidents import Incident, Incidents, Trouble
 from dbt.adapters.mvsink.shard.maintenance import (
     REMOVED_GRACE_MS,
     checkpoint,

@@ -60,6 +60,7 @@ SOMETIMES: Mapping[str, Callable[[Any], object]] = {
     "clusteringProvider": a_text,
 }
 LONGEST_LINE = 2**24  # characters
+RUNS = ("append", "advance")  # kinds of the commits that may move the upper
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 STILL_ENCODED = re.compile(r"%(2e|2f|5c)", re.IGNORECASE)
 
@@ -81,6 +82,11 @@ class Commit:
     note: CommitNote
     generation: int | None = None
     author: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run made it: it moved the upper, with data or without."""
+        return self.kind in RUNS and self.upper is not None
 
 
 def commit_path(version: int) -> str:

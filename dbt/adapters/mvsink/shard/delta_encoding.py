@@ -40,6 +40,7 @@ FILE_FIELDS = (
 RECORDED: Mapping[str, str] = {
     **{name: name for name in ("since", "upper", "generation", "dropped", "creation")},
     **{name: name for name in ("plan", "verified", "unverified", "drifted", "suspended")},
+    **{name: name for name in ("verifying", "spent")},
     "known_files": "files",
 }
 
@@ -131,6 +132,8 @@ def decode_state(
         plan=recorded("plan") or 0,
         verified=recorded("verified"),
         unverified=recorded("unverified") or 0,
+        verifying=recorded("verifying"),
+        spent=recorded("spent") or 0,
         drifted=recorded("drifted"),
         suspended=recorded("suspended") or 0,
         known_files=recorded("files"),

@@ -38,7 +38,8 @@ class Progress:
     version that the contents were compared with; if other files are live at the commit, the plan is
     recorded as unknown. ``verified`` is the time (ms) of a run that compared all contents by an
     independent digest. ``drifted`` is the time (ms) at which contents were wrong although they
-    should have followed from the inputs. ``suspended`` is a `Suspended`.
+    should have followed from the inputs. ``suspended`` is a `Suspended`. ``verifying`` is how long
+    (ms) a run took that verified because that was due, ``spent`` how long any other.
     """
 
     plan: int = UNKNOWN
@@ -47,6 +48,8 @@ class Progress:
     verified: int | None = None
     drifted: int | None = None
     suspended: int | None = None
+    verifying: int | None = None
+    spent: int | None = None
 
     @property
     def known(self) -> bool:
@@ -82,6 +85,8 @@ def recording(state: ShardState, change: Change, progress: Progress | None = Non
             plan=progress.plan if progress.files == files_number(state.files) else UNKNOWN,
             verified=progress.verified,
             unverified=state.unverified + 1 if progress.verified is None else 0,
+            verifying=progress.verifying,
+            spent=state.spent + (progress.spent or 0) if progress.verifying is None else 0,
             drifted=progress.drifted,
             suspended=progress.suspended,
             known_files=files_number(apply(state, change).files),

@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.shard.storage import Storage, is_part
 from dbt.adapters.mvsink.shard.updates import advance, between, consolidate, physical_schema
 
 POLL = 0.05  # seconds
+FEW = 20  # commits; the newest run is nearly always among them
 
 
 class Handle:
@@ -44,6 +45,15 @@ class Handle:
     def history(self, newest: int | None = None) -> list[Commit]:
         """The commits still in the log, oldest first; only the ``newest`` so many if given."""
         return self.storage.history(newest)
+
+    def newest_run(self) -> Commit | None:
+        """The newest commit of a run, which moved the upper; None if the log no longer has one."""
+        for newest in (FEW, None):
+            commits = self.history(newest)
+            run = next((commit for commit in reversed(commits) if commit.is_run), None)
+            if run is not None or len(commits) < FEW:
+                return run
+        return None
 
     def state_at(self, version: int) -> ShardState | None:
         """An earlier version, of any generation; None if it was cleaned up. Its files may be

@@ -83,7 +83,8 @@ class ShardState:
     ``creation`` is the logical time at which the generation began, if known. ``statistics`` says
     whether the log keeps statistics of the physical columns, however many columns the shard has.
     `progress` explains ``plan``, ``verified``, ``drifted``, ``suspended`` and ``known_files``;
-    ``unverified`` counts the runs that have committed since the one at ``verified``. ``claims``
+    ``unverified`` counts the runs that have committed since the one at ``verified``. ``verifying``
+    is how long (ms) the last one that was due took, ``spent`` how long all runs since. ``claims``
     maps the name of a staged directory to the only writer that may commit it (`claims`).
     """
 
@@ -105,6 +106,8 @@ class ShardState:
     plan: int = 0
     verified: int | None = None
     unverified: int = 0
+    verifying: int | None = None
+    spent: int = 0
     drifted: int | None = None
     suspended: int = 0
     known_files: int | None = None
@@ -175,6 +178,8 @@ class Sets(TypedDict, total=False):
     plan: int
     verified: int
     unverified: int
+    verifying: int
+    spent: int
     drifted: int
     suspended: int
     known_files: int

@@ -9,6 +9,7 @@ who did it and why. That has nothing to do with holds, which keep a shard's hist
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -99,6 +100,12 @@ def stored_spec(state: ShardState) -> RefreshSpec:
 def stored_definition(state: ShardState) -> Mapping[str, Any]:
     """The definition that the shard keeps: `sql`, `ansi`, `refresh`; empty if it keeps none."""
     return property_of(state, DEFINITION, {}, an_object)
+
+
+def definition_digest(definition: Mapping[str, Any]) -> str:
+    """16 digits for the query and ANSI mode, whatever the inputs and the schedule are."""
+    text = json.dumps([definition.get("sql"), definition.get("ansi")])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def is_sample(state: ShardState) -> bool:

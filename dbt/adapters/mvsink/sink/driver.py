@@ -160,6 +160,7 @@ class Driver:
             unverified = note.seconds - self.watch.seconds.get("verify", 0.0)  # as the next run will take
             note = replace(note, seconds=round(unverified, 3))
         since = next_since(self.request, state, plan)
+        progress = self._timed(progress)
         with self.watch("append"):
             result = self.appender.append(
                 written.batch, description, since, note, progress=progress, negation=written.negation
@@ -167,6 +168,16 @@ class Driver:
         if result is not None:
             self.upkeep.maintain(result.maintenance)
         return result is not None
+
+    def _timed(self, progress: Progress | None) -> Progress | None:
+        """``progress`` with what the run took so far, for the next verification that is due."""
+        took = {step: round(1000 * seconds) for step, seconds in self.watch.seconds.items()}
+        if progress is None:
+            return None
+        if self.request.verify:
+            return replace(progress, verifying=sum(took.values()))
+        # a new reading that proves itself pays for that alone
+        return replace(progress, spent=sum(took.values()) - took.get("verify", 0))
 
     def _raise_upper(
         self, state: ShardState, plan: RunPlan, as_of: Antichain, first: BatchDescription | None
@@ -255,7 +266,7 @@ class Driver:
                     note=note_of(self.request, self.watch, written, plan.time),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
-                    progress=progress,
+                    progress=self._timed(progress),
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:

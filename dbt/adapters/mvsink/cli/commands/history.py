@@ -1,4 +1,6 @@
-"""`mvsink history MODEL`: the commits of a shard that its log still has, newest first."""
+"""`mvsink history MODEL`: who changed a model, when, how and why, as far as its log goes, newest
+first. Commits that keep the shard in order are left out, unless all are asked for.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,19 @@ from dbt.adapters.mvsink.cli.render import (
     takes_output,
     time_text,
 )
+from dbt.adapters.mvsink.cli.runs import (
+    definition_diff,
+    is_ours,
+    message,
+    previous_definitions,
+    runs_of,
+    shortened,
+    way,
+)
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.shard import Antichain, Commit
 from dbt.adapters.mvsink.user_sql.words import last_part
 
-CREATE = "create"
 SHORT_ID = 8  # characters of a writer's id
 LIMIT = 20
 
@@ -34,7 +44,7 @@ def commit_values(commit: Commit) -> dict[str, Any]:
     have None for what only this adapter records.
     """
     note = commit.note
-    ours = commit.kind == CREATE or bool(commit.token)
+    ours = is_ours(commit)
     return {
         "version": commit.version,
         "time": commit.timestamp,
@@ -55,6 +65,8 @@ def commit_values(commit: Commit) -> dict[str, Any]:
         "versions": dict(note.read.versions) if ours else None,
         "newer": dict(note.read.newer) if ours else None,
         "definition": note.definition or None,
+        "way": way(commit),
+        "reason": note.reason or None,
         "author": dict(commit.author) or None,
     }
 
@@ -87,7 +99,7 @@ def _optional(title: str, name: str) -> TableColumn[Values]:
     return TableColumn(title, lambda c: c[name] or "", optional=True)
 
 
-COLUMNS: list[TableColumn[Values]] = [
+ALL_COLUMNS: list[TableColumn[Values]] = [
     TableColumn("version", lambda c: str(c["version"]), right=True),
     TableColumn("when", lambda c: time_text(c["time"])),
     TableColumn("kind", lambda c: str(c["kind"])),
@@ -108,6 +120,17 @@ COLUMNS: list[TableColumn[Values]] = [
 ]
 
 
+COLUMNS: list[TableColumn[Values]] = [
+    TableColumn("when", lambda c: time_text(c["time"] // 1000 * 1000)),
+    TableColumn("+", lambda c: count_text(c["rows_inserted"]), optional=True, right=True),
+    TableColumn("-", lambda c: count_text(c["rows_deleted"]), optional=True, right=True),
+    TableColumn("way", lambda c: c["way"] or ""),
+    TableColumn("took", lambda c: "" if c["seconds"] is None else f"{c['seconds']:.1f}s", True, right=True),
+    TableColumn("who", _who, optional=True),
+    TableColumn("message", lambda c: c["message"], optional=True),
+]
+
+
 @click.command()
 @takes_target
 @count_option("--limit", LIMIT, "How many commits, the newest first.")
@@ -117,16 +140,30 @@ COLUMNS: list[TableColumn[Values]] = [
     is_flag=True,
     help="Find MODEL also among the shards of other projects and targets.",
 )
+@click.option(
+    "--all-commits",
+    is_flag=True,
+    help="Every commit of the log, with its bounds, what it read, and its definition.",
+)
 @takes_output
 @click.argument("model")
-def history(target: Target, model: str, limit: int, all_owners: bool, output: Printer) -> None:
-    """Who changed MODEL's shard, when, how and why.
+def history(
+    target: Target, model: str, limit: int, all_owners: bool, all_commits: bool, output: Printer
+) -> None:
+    """Who changed MODEL, when, how and why: runs, pauses, undos, and writes of other tools.
 
     MODEL is a name as in ref(), a unique id, schema.identifier, or schema.identifier/_inputs/ID for
-    the companion shard of a task's input. Only commits that the log still has are shown: Delta
-    removes those older than its retention once they are in a checkpoint.
+    the companion shard of a task's input. `new query` is the first run by another definition; what
+    differs in its text is below the table. Only what the log still has is shown: Delta removes
+    commits older than its retention once they are in a checkpoint.
 
     Exit code: 0; 1 if the shard could not be read; 2 for wrong usage, such as an unknown model.
+
+    \b
+    Examples:
+      mvsink history orders
+      mvsink history orders --limit 50 --output json
+      mvsink history orders --all-commits
     """
     shards = find_shards(target)
     inputs = [companion for shard in choose(shards, target, (), all_owners) for companion in shard.inputs]
@@ -134,6 +171,20 @@ def history(target: Target, model: str, limit: int, all_owners: bool, output: Pr
     shard = shard or choose_one(shards, target, model, all_owners)
     reader, _ = shard.opened()
     with failing(shard.relation), progress(f"reading the log of {shard.relation}"):
-        commits = [commit_values(commit) for commit in reversed(reader.history(limit))]
-    output.json({**shard.place, "commits": commits})
-    output.table(COLUMNS, commits)
+        commits = reader.history(limit) if all_commits else runs_of(reader, limit + 1)
+        before = previous_definitions(commits)
+        values = [
+            {**commit_values(commit), "message": message(commit, before.get(commit.version)), "diff": None}
+            for commit in commits
+        ][-limit:]
+        for each in values:
+            if each["version"] in before and before[each["version"]] != each["definition"]:
+                each["diff"] = definition_diff(reader, commits, each["version"])
+    values.reverse()
+    output.json({**shard.place, "commits": values})
+    output.table(ALL_COLUMNS if all_commits else COLUMNS, values)
+    for each in values:
+        if each["diff"]:
+            output.text(
+                f"new query at {time_text(each['time'] // 1000 * 1000)}:", *shortened(each["diff"]), ""
+            )

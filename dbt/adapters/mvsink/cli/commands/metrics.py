@@ -47,11 +47,18 @@ def _is_readable(shard: ShardStatus) -> int:
     return int(shard.condition in (Condition.READABLE, Condition.FINAL))
 
 
+def _incident_runs(shard: ShardStatus) -> int | None:
+    if shard.incident is not None:
+        return shard.incident.runs
+    return None if shard.error else 0
+
+
 LAST, NEXT = "last_refresh_timestamp_seconds", "next_refresh_timestamp_seconds"
 GAUGES = (
     Gauge("readable", "1 if the shard has contents and can be read, else 0.", _is_readable),
     _seconds("lag_seconds", "How long ago the contents were computed.", lambda s: s.lag),
     _seconds(LAST, "When the newest run that advanced the shard committed.", lambda s: s.last_refresh),
+    Gauge("incident_runs", "How many runs in a row failed, were skipped or warned.", _incident_runs),
     Gauge("run_seconds", "How long that run took.", lambda s: s.run_seconds),
     _seconds(NEXT, "The next refresh of a shard with a schedule.", lambda s: s.next_refresh),
     _seconds("warn_after_seconds", "The age after which contents are a warning.", lambda s: s.warn_after),

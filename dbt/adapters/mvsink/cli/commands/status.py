@@ -1,7 +1,8 @@
 """`mvsink status`: what every shard contains, how far it is behind, and what keeps its history.
 
-It is determined from the shard's newest log version, its newest commits, and one listing of its
-files, which shows whether any is missing or truncated. No data file is opened. Counts come from the
+It is determined from the shard's newest log version, its newest commits, one listing of its files,
+which shows whether any is missing or truncated, and what is kept of runs that went wrong
+(`shard.incidents`). No data file is opened. Counts come from the
 statistics of the live files, so they count *updates*. The number of rows follows from them only if,
 in each file, all diffs are known to be equal.
 """
@@ -10,27 +11,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import click
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.discovery import (
     DiscoveredShard,
+    Owner,
     choose,
     find_shards,
     in_parallel,
     progress,
     words,
 )
-from dbt.adapters.mvsink.cli.published_lag import RUNS, table_figures
+from dbt.adapters.mvsink.cli.graph_order import in_graph_order
+from dbt.adapters.mvsink.cli.model_incidents import find_incidents, with_models_that_never_ran
+from dbt.adapters.mvsink.cli.published_lag import table_figures
 from dbt.adapters.mvsink.cli.render import Printer, takes_output
 from dbt.adapters.mvsink.cli.status_table import (
     MAX_LINE,
+    TASK,
+    VIEW,
     Condition,
     Hold,
     ShardStatus,
+    incident_text,
     lines,
     short_columns,
     short_lines,
@@ -39,10 +47,11 @@ from dbt.adapters.mvsink.cli.status_table import (
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
-from dbt.adapters.mvsink.shard import Commit, DataFile, ReadHandle, ShardState, uncancelled
+from dbt.adapters.mvsink.shard import Commit, DataFile, Incident, ReadHandle, ShardState, uncancelled
 from dbt.adapters.mvsink.shard_sql import DamagedFiles, creation_of
 from dbt.adapters.mvsink.shard_sql.layout import damages
 from dbt.adapters.mvsink.shard_sql.properties import (
+    WATCHED,
     Freshness,
     Verdict,
     pause_of,
@@ -50,19 +59,20 @@ from dbt.adapters.mvsink.shard_sql.properties import (
     stored_schedule,
     watched_shard,
 )
-
-NEWEST = 20  # commits; the newest refresh is nearly always among them
+from dbt.adapters.mvsink.shard_sql.verification import stored_policy
 
 
 @dataclass(frozen=True)
 class Known:
     """All shards that were read: the models' names by shard id, and the newest states by URI.
-    ``catalog``: the properties of the Iceberg catalog in which their tables may be.
+    ``catalog``: the properties of the Iceberg catalog in which their tables may be. ``incidents``:
+    by the model's owner.
     """
 
     models: Mapping[str, str]
     states: Mapping[str, ShardState]
     catalog: Mapping[str, str] | None = None
+    incidents: Mapping[Owner, Incident] = field(default_factory=dict)
 
 
 def clock() -> int:
@@ -72,12 +82,14 @@ def clock() -> int:
 
 def read_statuses(target: Target, models: Sequence[str], all_owners: bool, now: int) -> list[ShardStatus]:
     """The status at ``now`` (ms) of the shards that `choose` selects, whose errors it raises."""
-    everything = find_shards(target)
-    shards = choose(everything, target, models, all_owners)
+    discovered = find_shards(target)
+    incidents = find_incidents(target)
+    everything = with_models_that_never_ran(discovered, target, incidents)
+    shards = in_graph_order(choose(everything, target, models, all_owners))
     every = [each for shard in everything for each in (shard, *shard.inputs)]
     read = [(each, each.state) for each in every if each.state is not None]
     names = {str(state.shard_id): each.model for each, state in read}
-    known = Known(names, {each.uri: state for each, state in read}, target.iceberg_catalog)
+    known = Known(names, {each.uri: state for each, state in read}, target.iceberg_catalog, incidents)
     with progress(f"reading {len(shards)} logs"):
         return in_parallel(partial(status_of, known=known, now=now), shards)
 
@@ -89,7 +101,7 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
         shard.model, shard.relation, masked(shard.uri), Condition.UNREADABLE, error=shard.error, inputs=inputs
     )
     if shard.reader is None or shard.state is None:
-        return unreadable
+        return unreadable if shard.error else _without_shard(shard, known)
     try:
         answer = _status(shard, shard.reader, shard.state, known, inputs, now)
         listed = shard.reader.files_in()
@@ -102,6 +114,21 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
         return replace(unreadable, error=words(error))
 
 
+def _without_shard(shard: DiscoveredShard, known: Known) -> ShardStatus:
+    """The status of a model none of whose runs came far enough to create its shard."""
+    owner = shard.owner
+    return ShardStatus(
+        shard.model,
+        shard.relation,
+        masked(shard.uri),
+        Condition.NOT_REFRESHED,
+        project=owner.project if owner else None,
+        target=owner.target if owner else None,
+        unique_id=owner.unique_id if owner else None,
+        incident=known.incidents.get(owner) if owner else None,
+    )
+
+
 def _status(
     shard: DiscoveredShard,
     reader: ReadHandle,
@@ -110,7 +137,7 @@ def _status(
     inputs: tuple[ShardStatus, ...],
     now: int,
 ) -> ShardStatus:
-    newest = newest_refresh(reader)
+    newest = reader.newest_run()
     through = newest.note.computed_through if newest else None
     owner, schedule, limits = shard.owner, stored_schedule(state), stored_freshness(state)
     return ShardStatus(
@@ -118,6 +145,10 @@ def _status(
         relation=shard.relation,
         uri=masked(shard.uri),
         condition=condition(state),
+        kind=TASK if WATCHED in state.properties else VIEW,
+        incident=_incident(known, owner, state, newest),
+        inserted=newest.note.rows_inserted if newest else None,
+        deleted=newest.note.rows_deleted if newest else None,
         project=owner.project if owner else None,
         target=owner.target if owner else None,
         unique_id=owner.unique_id if owner else None,
@@ -147,9 +178,19 @@ def _status(
         recent_share=recent_share(uncancelled(state.files)),
         holds=tuple(Hold(holder, at, known.models.get(holder)) for holder, at in sorted(state.holds.items())),
         paused=pause_of(state),
+        **verification(state),
         inputs=inputs,
         **table_figures(reader, state, known.catalog, through),
     )
+
+
+def _incident(known: Known, owner: Owner | None, state: ShardState, newest: Commit | None) -> Incident | None:
+    """What is wrong with the model's last run, unless the log has a later run."""
+    incident = known.incidents.get(owner) if owner else None
+    if incident is None or state.dropped is not None:
+        return None
+    over = incident.is_over(str(state.shard_id), newest.version if newest else None)
+    return None if over else incident
 
 
 def condition(state: ShardState) -> Condition:
@@ -159,18 +200,6 @@ def condition(state: ShardState) -> Condition:
     if not state.readable:
         return Condition.NOT_REFRESHED
     return Condition.FINAL if state.upper.is_empty() else Condition.READABLE
-
-
-def newest_refresh(reader: ReadHandle) -> Commit | None:
-    """The newest commit of a run, which moved the upper; None if the log no longer has one."""
-    for newest in (NEWEST, None):
-        commits = reader.history(newest)
-        for commit in reversed(commits):
-            if commit.kind in RUNS and commit.upper is not None:
-                return commit
-        if len(commits) < NEWEST:
-            break
-    return None
 
 
 def lag(state: ShardState, computed_through: int | None, now: int) -> int | None:
@@ -230,6 +259,20 @@ def pending_inputs(state: ShardState, shards: Mapping[str, ShardState]) -> int |
             if file.max_diff > 0 or file.errors or watched.deletes:
                 times.add(file.max_time)
     return len(times)
+
+
+def verification(state: ShardState) -> dict[str, Any]:
+    """When all contents were last compared by an independent digest, and when they will be."""
+    policy = stored_policy(state)
+    if policy is None or state.dropped is not None:
+        return {}
+    runs = None if policy.runs is None else max(1, policy.runs - state.unverified)
+    return {
+        "verified": state.verified,
+        "verify_by": policy.latest(state),
+        "verify_after_seconds": policy.seconds_left(state),
+        "verify_after_runs": runs,
+    }
 
 
 def row_count(files: Sequence[DataFile]) -> int | None:
@@ -299,12 +342,14 @@ def status(
     All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or
     schema.identifier.
 
-    computed is how long ago the contents were computed, refreshed when a run last advanced them.
-    Rows are shown only if the files' statistics determine their number. --wide shows everything,
-    and --output json the same for programs.
+    A model comes after those that it reads. state shows what went wrong in its last run, and below
+    the table is the message. age is how long ago the contents were computed, + and - are the rows
+    that the last run inserted and deleted. Rows are shown only if the files' statistics determine
+    their number. --wide shows everything, and --output json the same for programs.
 
-    Exit code: 0; 1 if a shard cannot be read or has lost files (the others are still shown), and
-    with --slo, if contents are older than error_after; 2 for wrong usage, such as an unknown model.
+    Exit code: 0; 1 if the last run of a model failed, was skipped or warned, a shard cannot be read
+    or has lost files (the others are still shown), and with --slo, if contents are older than
+    error_after; 2 for wrong usage, such as an unknown model.
     """
     now = clock()
     answers = read_statuses(target, models, all_owners, now)
@@ -323,6 +368,7 @@ def status(
         shown = list(short_lines(answers))
         output.table(short_columns(all_owners, now), shown, MAX_LINE)
         output.text(*(f"{line.label.strip()}: {line.shard.error}" for line in shown if line.shard.error))
+    output.text(*(incident_text(shard, now) for shard in answers if shard.incident))
     stale = only_slo and any(shard.slo is Verdict.ERROR for shard in answers)
-    if stale or any(line.shard.error for line in lines(answers)):
+    if stale or any(line.shard.error or line.shard.incident for line in lines(answers)):
         click.get_current_context().exit(1)

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
 from dbt.adapters.mvsink.exceptions import InvalidOption
+from dbt.adapters.mvsink.shard_sql.verification import VerifyPolicy
 
 T_co = TypeVar("T_co", covariant=True)
 E = TypeVar("E", bound=enum.Enum)
@@ -124,19 +125,9 @@ INTERVAL = ValueKind(
 _RUNS = r"^\s*[1-9]\d{0,8}\s+runs?\s*$"
 
 
-@dataclass(frozen=True)
-class VerifyPolicy:
-    """When all contents are compared: some ms after the last time, or after a number of runs."""
-
-    interval: int | None = None
-    runs: int | None = None
-
-    @property
-    def never(self) -> bool:
-        return self.interval is None and self.runs is None
-
-
 def _verify(value: Any) -> VerifyPolicy:
+    if value == "auto":
+        return VerifyPolicy(budget=True)
     if value == "never":
         return VerifyPolicy()
     if isinstance(value, str) and re.match(_RUNS, value):
@@ -146,8 +137,8 @@ def _verify(value: Any) -> VerifyPolicy:
 
 VERIFY = ValueKind(
     _verify,
-    f"{INTERVAL.allowed}, a number of runs, like '20 runs', or 'never'",
-    {"anyOf": [INTERVAL.schema, {"type": "string", "pattern": _RUNS}, {"enum": ["never"]}]},
+    f"'auto', {INTERVAL.allowed}, a number of runs, like '20 runs', or 'never'",
+    {"anyOf": [INTERVAL.schema, {"type": "string", "pattern": _RUNS}, {"enum": ["auto", "never"]}]},
 )
 BOOLEAN = ValueKind(_boolean, "true or false", {"type": "boolean"})
 

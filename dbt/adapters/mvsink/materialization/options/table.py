@@ -109,9 +109,10 @@ class ModelOptions:
     )
     verify = Option(
         VERIFY,
-        "1 day",
+        "auto",
         "How often a run evaluates the query even though its inputs are unchanged, and compares all contents by an "
-        "independent digest: see [Unchanged inputs](#unchanged-inputs).",
+        "independent digest; with `auto` as soon as that costs a tenth of the runs since the last time, and every 7 days: see "
+        "[Unchanged inputs](#unchanged-inputs).",
         of=(VIEW,),
     )
     incremental = Option(
