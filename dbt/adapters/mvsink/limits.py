@@ -104,6 +104,9 @@ WORTHWHILE = 0.8
 # take longer. As many times the rows changed: from the changes, too, it would have taken longer.
 FAR_LONGER = 2.0
 FAR_MORE = 2.0
+# As many times the seconds of an evaluation: more changes than any before are tried if they are
+# expected to take no more, at worst, than that.
+TRIAL = 2.0
 # As small a part of the share of an input that had changed: then earlier runs from the changes do
 # not say how long this one takes.
 FAR_LESS = 10

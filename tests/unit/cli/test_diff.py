@@ -92,10 +92,11 @@ def test_the_table(shop, orders):
         "  2 rows changed: v in 2, odd `name in 1",
         "  1 key occurs more than once on a side: the rows are not paired",
         "",
-        "  ! id=NULL, v='c' -> 'z', odd `name=5",
-        "  ! id=2, v='b' -> NULL, odd `name=5 -> 6",
-        "  - id=1, v='a', odd `name=5",
-        "  + id=3, v='d', odd `name=5  (2 copies)",
+        "     id    v            odd `name",
+        "  !  NULL  'c' -> 'z'   5",
+        "  !  2     'b' -> NULL  5 -> 6",
+        "  -  1     'a'          5",
+        "  +  3     'd'          5  (2 copies)",
     ]
     assert "  no differences" in shop.run("diff", "orders", "cccc", "latest").stdout.splitlines()
     shown = shop.run("diff", "orders", "-2", "--sample", "1").stdout
@@ -103,12 +104,22 @@ def test_the_table(shop, orders):
     assert "  ! " not in shop.run("diff", "orders", "--sample", "0").stdout
 
 
+def test_only_the_key_and_what_changed_is_shown_unless_all_is_asked_for(shop, orders):
+    """The last run changed `v` alone."""
+    shown = {
+        options: shop.run("diff", "orders", *options).stdout for options in ((), ("-x",), ("--all-columns",))
+    }
+    assert shown[("-x",)] == shown[("--all-columns",)]
+    assert "id  v" in shown[()] or "id    v" in shown[()]
+    assert "odd `name" not in shown[()].split("changed: ")[1] and "odd `name" in shown[("-x",)]
+
+
 def test_markdown(shop, orders):
     lines = shop.run("diff", "orders", "-2", "--output", "markdown").stdout.splitlines()
     assert lines[0] == "### orders" and "| only in B | 2 |" in lines and "| odd \\`name | 1 |" in lines
     assert "- rows are paired by id (test unique\\_orders\\_id)" in lines
     start = lines.index("```diff")
-    assert lines[start + 4 :] == ["+ id=3, v='d', odd `name=5  (2 copies)", "```"]
+    assert lines[start + 5 :] == ["+  3     'd'          5  (2 copies)", "```"]
 
 
 def test_two_targets(shop, orders):

@@ -4,11 +4,20 @@ exits.
 
 from __future__ import annotations
 
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import click
 import pytest
 
+from dbt.adapters.mvsink.cli import behind as module
 from dbt.adapters.mvsink.cli.commands import plan as command
-from dbt.adapters.mvsink.cli.commands.plan import exit_code, planned
+from dbt.adapters.mvsink.cli.commands.plan import exit_code
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, Model, RunResult, flat
+from dbt.adapters.mvsink.cli.model_plan import planned
+from dbt.adapters.mvsink.cli.rehearsal import Rehearsed
 from tests.unit.cli.shop import HOUR, NOW
 
 SAMPLE = [{"diff": 2, "row": {"id": 1, "name": None}}, {"diff": -1, "error": "division by zero"}]
@@ -111,7 +120,15 @@ def dbt(monkeypatch):
         }
         return [Model(f"model.shop.{name}", kind, f"shop.{name}") for name, kind in kinds.items()]
 
-    monkeypatch.setattr(Dbt, "parsed", lambda self: "the manifest")
+    depends = {"customers": ["stg"], "stg": []}
+    nodes = {
+        f"model.shop.{name}": SimpleNamespace(
+            depends_on=SimpleNamespace(nodes=[f"model.shop.{each}" for each in read])
+        )
+        for name, read in depends.items()
+    }
+    asked["nodes"] = nodes
+    monkeypatch.setattr(Dbt, "parsed", lambda self: SimpleNamespace(nodes=nodes))
     monkeypatch.setattr(Dbt, "run", run)
     monkeypatch.setattr(Dbt, "models", models)
     return asked
@@ -124,10 +141,11 @@ def test_what_is_shown(shop, dbt):
     assert "orders +1,200 -3 2025-11-20T16:00:00Z 4 files, 99 updates passes" in lines
     assert "customers +1 -0 every run would fail: 2 rows, max_change allows 1" in lines
     assert "broken no such table" in lines
-    assert lines[lines.index("orders") :][:3] == [
+    assert lines[lines.index("orders") :][:4] == [
         "orders",
-        "+2 id=1, name=NULL",
-        "-1 error: division by zero",
+        "id name",
+        "+ 1 NULL (2 copies)",
+        "- error: division by zero",
     ]
 
 
@@ -193,10 +211,10 @@ def test_markdown(shop, dbt):
     folded = lines.index("<details><summary>orders</summary>")
     assert lines[folded + 2 : folded + 7] == [
         "```diff",
-        "  +2  id=1, name=NULL",
-        "  -1  error: division by zero",
+        "   id  name",
+        "+  1   NULL  (2 copies)",
+        "-  error: division by zero",
         "```",
-        "",
     ]
 
 
@@ -228,6 +246,9 @@ def test_the_json(shop, dbt, monkeypatch):
         "not_incremental": "",
         "message": "",
         "error": "",
+        "pending": False,
+        "behind": [],
+        "unknown": "",
     }
     assert (by_name["customers"]["gate"], by_name["broken"]["error"]) == (False, "no such table")
 
@@ -252,3 +273,100 @@ def test_a_project_that_dbt_cannot_parse(shop, dbt, monkeypatch):
 )
 def test_words_of_a_selection(option, words):
     assert flat(option) == words
+
+
+# models behind one that would change
+
+
+SIDE = {"relation": "s.customers", "rows": 5}
+NO_COLUMNS = {"only_in_a": [], "only_in_b": [], "retyped": {}}
+COUNTS = {"only_in_a": 1, "only_in_b": 2, "changed": 3, "errors": 0, "repeated_keys": 0}
+DIFFERENCE = {**COUNTS, "key": ["id"], "columns": NO_COLUMNS, "a": SIDE, "b": SIDE, "sample": []}
+FORECAST = {
+    "generation": "",
+    "added": {},
+    "removed": [],
+    "retyped": {},
+    "gate": None,
+    "gate_message": "",
+    "error": "",
+}
+
+
+@pytest.fixture
+def later(dbt, monkeypatch):
+    """`customers` reads `orders`, which would change. What runs in temporary schemas, and how."""
+    dbt["nodes"]["model.shop.stg"].depends_on.nodes.append("model.shop.orders")
+    rehearsed = {"failure": None, "ran": []}
+
+    class Place:
+        dbt = Dbt(".", ".")
+
+        def run(self, models, manifest, sample):
+            rehearsed["ran"] += [model.name for model in models]
+            if rehearsed["failure"] is not None:
+                raise rehearsed["failure"]
+            return [Rehearsed(ran("customers"), DIFFERENCE, FORECAST)]
+
+    @contextmanager
+    def rehearsal(*_):
+        yield Place()
+
+    monkeypatch.setattr(module, "rehearsal", rehearsal)
+    monkeypatch.setattr(command, "sample_of", lambda difference, all_columns: ["a row"])
+    return rehearsed
+
+
+def shown(shop, *options):
+    plans = json.loads(shop.run("plan", "--output", "json", *options).stdout)["models"]
+    return {plan["model"]: (plan["inserted"], plan["deleted"], plan["unknown"]) for plan in plans}
+
+
+def test_a_model_behind_one_that_changes_is_computed_from_what_that_would_hold(shop, later):
+    assert shown(shop)["customers"] == (5, 4, "")
+    assert later["ran"] == ["orders", "stg", "customers"]  # in the project's order, views between included
+    lines = [" ".join(line.split()) for line in shop.run("plan").stdout.splitlines()]
+    assert "customers +5 -4 from what orders would hold every run" in lines
+
+
+def test_where_that_is_not_possible_or_not_wanted_its_rows_are_not_known(shop, later):
+    assert shown(shop, "--quick")["customers"] == (None, None, "it reads orders, which would change")
+    assert later["ran"] == []
+    later["failure"] = click.UsageError("the schemas are fixed")
+    assert shown(shop)["customers"] == (
+        None, None, "what it reads cannot be computed before the run: the schemas are fixed"
+    )  # fmt: skip
+    lines = [" ".join(line.split()) for line in shop.run("plan").stdout.splitlines()]
+    assert any(line.startswith("customers ? what it reads cannot be computed") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "why"),
+    [
+        (ran("orders", status="error", message="no"), "it reads orders, which would fail"),
+        (
+            replace(ran("orders"), response={"input": "select 1", "pending": None}),
+            "it reads orders, a task that may have changes to process",
+        ),
+    ],
+)
+def test_behind_one_that_fails_or_a_task_nothing_is_known(shop, later, monkeypatch, upstream, why):
+    monkeypatch.setattr(Dbt, "run", lambda *_: [upstream, ran("customers")])
+    assert shown(shop)["customers"] == (None, None, why)
+    assert later["ran"] == []
+
+
+def test_behind_a_task_with_nothing_to_do_everything_is_as_it_is(shop, later, monkeypatch):
+    task = replace(ran("orders"), response={"input": "select 1", "pending": 0})
+    monkeypatch.setattr(Dbt, "run", lambda *_: [task, ran("customers")])
+    assert shown(shop)["customers"] == (0, 0, "")
+
+
+def test_what_is_not_known_may_change(shop, later):
+    assert shop.run("plan", "--quick", "--detailed-exitcode").exit_code == 1
+    unknown = replace(planned(ran()), inserted=None, deleted=None, unknown="why")
+    assert (exit_code([unknown], False), exit_code([unknown], True)) == (0, 2)
+
+
+def test_quick_means_nothing_with_against(shop, dbt):
+    assert shop.run("plan", "--quick", "--against", "prod").exit_code == 2

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, RunResult
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.engine import DataflowError
-from dbt.adapters.mvsink.shard import Antichain, ShardClient, WriteHandle
+from dbt.adapters.mvsink.shard import Antichain, ReadPoints, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard_sql.properties import Pause, pause_of
 from dbt.adapters.mvsink.sink import Audit, Gate, MaxChange
 from dbt.adapters.mvsink.sink.undoing import UndoRequest, undo
@@ -147,6 +147,7 @@ def test_the_keys_of_the_json(shop, orders):
         "gate": "",
         "warnings": [],
         "committed": False,
+        "downstream": [],
     }
 
 
@@ -239,3 +240,48 @@ def test_what_cannot_be_undone_is_refused_before_dbt_runs(shop, orders, operatio
     result = shop.run("undo", "orders", *runs, "--yes")
     assert result.exit_code == 1 and expected in result.output, result.output
     assert operations == []
+
+
+# models downstream
+
+
+@pytest.fixture
+def chain(shop, orders):
+    """`sums` has read what the newest run wrote, `report` read `sums` since, `old` read earlier."""
+    read = {
+        "sums": ("s.orders", NOW - HOUR),
+        "report": ("`s`.`sums`", NOW),
+        "old": ("s.orders", NOW - 2 * HOUR),
+    }
+    for name, (source, time) in read.items():
+        write(shop.shard(f"s.{name}", name), NOW, ("x", 1), read=ReadPoints({source: time}))
+
+
+def test_models_that_have_read_what_is_undone_are_named(shop, chain):
+    result = shop.run("undo", "orders", "-1", "--dry-run")
+    assert "was read by sums, report: they follow with their next run" in result.stdout
+    assert shop.as_json("undo", "orders", "-1", "--dry-run")["downstream"] == ["sums", "report"]
+    refused = json.loads(shop.run("undo", "orders", "-2", "--dry-run", "--output", "json").stdout)
+    assert refused["downstream"] == ["old", "sums", "report"]
+
+
+@pytest.mark.parametrize("status", ["success", "error"])
+def test_they_are_run_if_that_is_asked_for(shop, chain, monkeypatch, status):
+    config = SimpleNamespace(materialized="self_correcting_mv")
+    nodes = {
+        f"model.shop.{name}": SimpleNamespace(config=config, fqn=["shop", name])
+        for name in ("sums", "report")
+    }
+    ran = []
+
+    def run(self, models, manifest=None):
+        ran.extend(model.selector for model in models)
+        return [RunResult(model.unique_id, status, f"of {model.name}", "", "", {}) for model in models]
+
+    monkeypatch.setattr(Dbt, "parsed", lambda self: SimpleNamespace(nodes=nodes))
+    monkeypatch.setattr(Dbt, "run", run)
+    shop.run("undo", "orders", "-1", "--dry-run", "--downstream")
+    assert ran == []
+    result = shop.run("undo", "orders", "-1", "--yes", "--downstream")
+    assert ran == ["shop.sums", "shop.report"] and "report: of report" in result.stdout
+    assert result.exit_code == (0 if status == "success" else 1)

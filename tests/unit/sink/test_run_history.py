@@ -241,6 +241,39 @@ def test_few_changes_are_no_large_share_of_an_input_with_few_rows(changed, expec
     assert (usually is None) is (expected is Why.UNSAID)
 
 
+def shares(*runs: tuple[str, float, float | None]) -> RunHistory:
+    """Runs with their seconds, and the share of an input that had changed."""
+    return RunHistory(tuple(CommitNote(mode=mode, seconds=took, share=of) for mode, took, of in runs))
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], 0.0),
+        ([(LOADED, 4.0, None), (INCREMENTAL, 1.0, 0.1)], 0.0),  # what an evaluation takes is not known
+        ([(EVALUATED, 4.0, None)], 0.0),
+        ([(EVALUATED, 4.0, None), (INCREMENTAL, 1.0, 0.1)], 0.8),  # 8 s if they grow with the share
+        ([(EVALUATED, 4.0, None), (INCREMENTAL, 3.0, 0.1)], 0.1 * 8 / 3),
+        ([(EVALUATED, 4.0, None), (INCREMENTAL, 4.0, 0.1)], 0.08),  # not worthwhile
+        ([(EVALUATED, 4.0, None), (INCREMENTAL, 1.0, 0.1), (INCREMENTAL, 8.0, 0.5)], 0.2),
+        ([(EVALUATED, 4.0, None), (INCREMENTAL, 8.0, 0.5), (INCREMENTAL, 2.0, 0.5)], 2.0),  # the newest
+        ([(EVALUATED, 4.0, None), (INCREMENTAL, 1.0, None), (SUMMED, 2.0, 0.2)], 0.8),
+    ],
+)
+def test_the_share_that_may_have_changed_follows_from_the_run_with_most(runs, expected):
+    assert shares(*runs).bearable() == pytest.approx(expected)
+
+
+def test_experience_moves_the_bound_up_and_never_below_the_usual_one():
+    nothing = QueryRows("")
+    orders = InputSides("shop.orders", (), nothing, nothing, "", rows=100_000, updates=30_000)
+    for bearable, allowed in ((0.0, False), (0.3, True), (0.01, False)):
+        bounds = Bounds(wary=True, bearable=bearable)
+        assert (bounds.changed(orders, 30_000, linear=False) is None) is allowed
+        assert (bounds.may_change(orders, linear=False) is None) is allowed
+        assert bounds.changed(orders, 10_000, linear=False) is None
+
+
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [

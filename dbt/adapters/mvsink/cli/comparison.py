@@ -22,6 +22,7 @@ from dbt.adapters.mvsink.cli.render import (
     fenced,
     output_option,
 )
+from dbt.adapters.mvsink.cli.row_table import ShownRow, row_lines, shown_value
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import Point
 from dbt.adapters.mvsink.history.shard_diff import (
@@ -34,10 +35,12 @@ from dbt.adapters.mvsink.history.shard_diff import (
     replaced,
 )
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.shard import ShardState
+from dbt.adapters.mvsink.shard_sql.properties import stored_definition
+from dbt.adapters.mvsink.user_sql.group_key import group_key
 
 SAMPLE = 5  # rows
 DIFFERS = 2  # exit code
-MAX_VALUE = 60  # characters of a value in a sample
 UNIQUE_TESTS = {"unique": "column_name", "unique_combination_of_columns": "combination_of_columns"}
 takes_comparison_output = output_option(Output.TABLE, Output.JSON, Output.MARKDOWN)
 
@@ -45,6 +48,14 @@ takes_comparison_output = output_option(Output.TABLE, Output.JSON, Output.MARKDO
 def takes_sample(help: str) -> Option:
     """``--sample``: how many rows to show."""
     return count_option("--sample", SAMPLE, help, least=0)
+
+
+takes_all_columns = click.option(
+    "-x",
+    "--all-columns",
+    is_flag=True,
+    help="Show all columns of the rows, not only those of the key and those that changed.",
+)
 
 
 def takes_detailed_exitcode(condition: str) -> Option:
@@ -82,7 +93,7 @@ def compared_sides(
             key = ModelKey(columns.key(named_columns(names, compared)), "--key") if names else None
             if key is None and manifest is not None and owner is not None:
                 usable = [each.b for each in columns.compared if "map<" not in each.type.text]
-                key = known_key(manifest, owner.unique_id, usable)
+                key = known_key(manifest, owner.unique_id, usable) or grouped_key(pasts[1].state, usable)
             if key is not None:
                 key = ModelKey(columns.key(key.columns), key.source)
             diff = compare(query, ShardComparison(a, b, columns, key.columns if key else ()), sample)
@@ -149,6 +160,13 @@ def known_key(manifest: Any, unique_id: str, columns: Iterable[str]) -> ModelKey
     return next(fitting, None)
 
 
+def grouped_key(state: ShardState, columns: Iterable[str]) -> ModelKey | None:
+    """What the model's query groups by, if all of it is among ``columns``."""
+    names = group_key(str(stored_definition(state).get("sql", "")))
+    allowed = {column.lower() for column in columns}
+    return ModelKey(names, "group by") if names and {name.lower() for name in names} <= allowed else None
+
+
 def _constraints(node: Any) -> Sequence[ModelKey]:
     listed = [(each, tuple(each.columns)) for each in getattr(node, "constraints", None) or ()]
     for name, column in (getattr(node, "columns", None) or {}).items():
@@ -180,17 +198,17 @@ def _unique_tests(manifest: Any, unique_id: str) -> Iterator[ModelKey]:
             yield ModelKey(tuple(name.strip("`") for name in listed), f"test {node.name}")
 
 
-def text_lines(values: Values) -> list[str]:
+def text_lines(values: Values, all_columns: bool = False) -> list[str]:
     """The comparison as lines for a terminal."""
     lines = [f"{values['model']}{_paired_by(values)}"]
     lines += [f"  {side.upper()}  {_side_text(values, side)}" for side in "ab"]
     lines += ["", *(f"  {line}" for line in _findings(values))]
     if values["sample"]:
-        lines += ["", *(f"  {line}" for line in sample_of(values))]
+        lines += ["", *(f"  {line}" for line in sample_of(values, all_columns))]
     return lines
 
 
-def markdown_lines(values: Values) -> list[str]:
+def markdown_lines(values: Values, all_columns: bool = False) -> list[str]:
     """The comparison in Markdown. The sample is a block of code, so its values need no escaping."""
     lines = [f"### {escaped(values['model'])}", ""]
     lines += [f"- {side.upper()}: {escaped(_side_text(values, side))}" for side in "ab"]
@@ -202,10 +220,10 @@ def markdown_lines(values: Values) -> list[str]:
     if values["changed_values"]:
         lines += ["", "| column | values changed |", "|---|---:|"]
         lines += [f"| {escaped(name)} | {count:,} |" for name, count in values["changed_values"].items()]
-    notes = [escaped(note) for note in _notes(values)]
+    notes = [escaped(note) for note in notes_of(values)]
     lines += ["", *(f"- {note}" for note in notes)] if notes else []
     if values["sample"]:
-        lines += ["", *fenced(list(sample_of(values)))]
+        lines += ["", *fenced(list(sample_of(values, all_columns)))]
     return lines
 
 
@@ -234,14 +252,19 @@ def _findings(values: Values) -> Iterator[str]:
             yield f"{_rows(values[key])} {side}" + (
                 f": {_by_column(values)}" if key == "changed" and values["changed_values"] else ""
             )
-    yield from _notes(values)
+    yield from notes_of(values)
 
 
 def _by_column(values: Values) -> str:
     return ", ".join(f"{name} in {count:,}" for name, count in values["changed_values"].items())
 
 
-def _notes(values: Values) -> Iterator[str]:
+def notes_of(values: Values) -> Iterator[str]:
+    """What is to know about the counts: rows that could not be paired, columns that were not
+    compared.
+    """
+    if not values["key"] and values["only_in_a"] and values["only_in_b"]:
+        yield "no key is known (a unique test, or a constraint): a changed row is one only in A and one only in B"
     repeated, errors, columns = values["repeated_keys"], values["errors"], values["columns"]
     if repeated:
         subject = "1 key occurs" if repeated == 1 else f"{repeated:,} keys occur"
@@ -255,21 +278,29 @@ def _notes(values: Values) -> Iterator[str]:
         yield f"not compared: {name}, which is {a} in A and {b} in B"
 
 
-def sample_of(values: Values) -> Iterator[str]:
-    """One line per row of the sample. It begins with `-` if the row is only in A, with `+` if it is
-    only in B, and with `!` if it changed.
+def sample_of(values: Values, all_columns: bool = False) -> Iterator[str]:
+    """The rows of the sample as a table: `-` for a row that is only in A, `+` for one that is only
+    in B, `!` for one that changed. Its columns are those of the key and those in which rows
+    changed, or all if no row was paired.
     """
-    for change in values["sample"]:
-        a, b = change["a"], change["b"]
-        if a is not None and b is not None:
-            yield "! " + ", ".join(_cell(values, name, a[name], b[name]) for name in b)
-        else:
-            copies = f"  ({change['copies']} copies)" if change["copies"] > 1 else ""
-            row = ", ".join(f"{name}={shown(value)}" for name, value in (a or b).items())
-            yield f"{'-' if b is None else '+'} {row}{copies}"
-    larger = [key for key in ("only_in_a", "only_in_b", "changed") if values[key] > _shown_of(values, key)]
+    changes, key = values["sample"], values["key"] or ()
+    names = list(values["columns"]["compared"])
+    if key and values["changed_values"] and not all_columns:
+        names = [*key, *(name for name in names if name in values["changed_values"] and name not in key)]
+    yield from row_lines([_row(change, key) for change in changes], names)
+    larger = [
+        name for name in ("only_in_a", "only_in_b", "changed") if values[name] > _shown_of(values, name)
+    ]
     if larger:
         yield "... --sample shows more"
+
+
+def _row(change: Values, key: Sequence[str]) -> ShownRow:
+    a, b = change["a"], change["b"]
+    if a is None or b is None:
+        cells = {name: shown_value(value) for name, value in (b if a is None else a).items()}
+        return ShownRow("+" if a is None else "-", cells, change["copies"])
+    return ShownRow("!", {name: _cell(key, name, a[name], b[name]) for name in b})
 
 
 def _shown_of(values: Values, key: str) -> int:
@@ -281,14 +312,6 @@ def _shown_of(values: Values, key: str) -> int:
     )
 
 
-def _cell(values: Values, name: str, a: object, b: object) -> str:
-    changed = name not in (values["key"] or ()) and a != b
-    return f"{name}={shown(a)} -> {shown(b)}" if changed else f"{name}={shown(b)}"
-
-
-def shown(value: object) -> str:
-    """A value on one line; NULL is distinct from the text "NULL"."""
-    if value is None:
-        return "NULL"
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"
+def _cell(key: Sequence[str], name: str, a: object, b: object) -> str:
+    changed = name not in key and a != b
+    return f"{shown_value(a)} -> {shown_value(b)}" if changed else shown_value(b)

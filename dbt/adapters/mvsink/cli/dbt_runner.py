@@ -188,6 +188,18 @@ def through_dbt(dbt: Dbt, manifest: Any) -> Query:
     return query
 
 
+def ancestors(manifest: Any, unique_id: str) -> set[str]:
+    """The unique ids of what a node depends on, directly or not. ``manifest`` is dbt's."""
+    known: set[str] = set()
+    waiting = [unique_id]
+    while waiting:
+        node = manifest.nodes.get(waiting.pop())
+        new = set(getattr(getattr(node, "depends_on", None), "nodes", ())) - known
+        known |= new
+        waiting += new
+    return known
+
+
 def flat(values: Any) -> list[str]:
     """The words of dbt's `--select`, which may be repeated and may take several words at a time."""
     if isinstance(values, str):

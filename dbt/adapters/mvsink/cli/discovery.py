@@ -48,6 +48,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class SelectedModel(str):
+    """A model's unique id that a selector gave, not the user: without a shard it is left out."""
+
+
 @dataclass(frozen=True)
 class Owner:
     """The owner of a shard: a model (dbt's unique id) of a project, in a target."""
@@ -177,7 +181,7 @@ def choose(
     visible = [shard for shard in shards if all_owners or shard.owner is None or _is_mine(shard, target)]
     visible = [shard for shard in visible if all_owners or shard.owner or shard.error]
     for model in models:
-        if not any(model in names(shard) for shard in visible):
+        if not isinstance(model, SelectedModel) and not any(model in names(shard) for shard in visible):
             known = ", ".join(sorted({shard.model for shard in visible})) or "none"
             raise click.UsageError(
                 f"no shard of a model {model!r} below {masked(target.shards)}. Known: {known}"

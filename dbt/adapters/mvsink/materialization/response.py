@@ -56,6 +56,7 @@ class MvsinkResponse(AdapterResponse):
     next_refresh: int | None = None  # with a schedule
     paused: str = ""  # who, when and why, if the run left a paused model alone
     input: str = ""  # a query for what a task watches
+    pending: int | None = None  # times that it would process, of a read-only run; None if unknown
     warnings: list[str] = field(default_factory=list)
 
     def attributes(self) -> dict[str, str | int | bool]:
@@ -256,7 +257,8 @@ def task_response(
     outcome: TaskOutcome, input_query: str, notes: Sequence[str] = (), warnings: Sequence[str] = ()
 ) -> MvsinkResponse:
     """The response of a task's run."""
-    return replace(_response(outcome, (task_line(outcome), *notes), warnings), input=input_query)
+    answer = _response(outcome, (task_line(outcome), *notes), warnings)
+    return replace(answer, input=input_query, pending=outcome.pending)
 
 
 def task_line(outcome: TaskOutcome) -> str:

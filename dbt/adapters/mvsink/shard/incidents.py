@@ -119,14 +119,15 @@ def _path(name: str) -> str:
 def _incident(value: Any) -> Incident:
     words = ("relation", "project", "unique_id", "target", "where", "host", "invocation_id")
     numbers = ("time", "since", "runs")
+    read: dict[str, Any] = {name: a_text(member(value, name)) for name in words}
+    read |= {name: an_integer(member(value, name), least=0) for name in numbers}
     try:
         trouble = Trouble(a_text(member(value, "trouble")))
     except ValueError as error:
         raise Unreadable(str(error)) from error
     author = an_object(member(value, "author"))
     return Incident(
-        **{name: a_text(member(value, name)) for name in words},
-        **{name: an_integer(member(value, name), least=0) for name in numbers},
+        **read,
         trouble=trouble,
         messages=texts(member(value, "messages")),
         author={name: a_text(text) for name, text in author.items()},

@@ -22,7 +22,9 @@ while the changes are staged. Then the `Bounds` of the decision have the last wo
 If nothing changed in the rows and columns that the query may use, none of this matters: the
 contents stay, unless they had drifted or are to be verified.
 
-Earlier incremental runs say nothing of a change that is far smaller than theirs.
+Earlier incremental runs say nothing of a change that is far smaller than theirs. Of a larger one
+they say what it will take at most, if the seconds grow with it (`RunHistory.bearable`): that moves
+the bound above which much of an input has changed.
 
 Earlier runs say that the changes of little data may cost less where an evaluation took 0.8 s or
 more, and computing from the changes took less, or has not been tried: so each way is tried once.
@@ -159,30 +161,37 @@ class Bounds:
     """How much may have changed for a correction from the changes to cost less.
 
     With ``none`` there is no bound, because the user insists or the sums are few. With ``wary``,
-    much changed in the last runs, so changes that may be many are not even read.
+    much changed in the last runs, so changes that may be many are not even read. ``bearable`` is
+    the share of an input that earlier runs have shown to be no more than that.
     """
 
     none: bool = False
     wary: bool = False
+    bearable: float = 0.0
 
     def may_change(self, each: InputSides, *, linear: bool) -> EvaluateFully | None:
         """The check before the changes of an input are staged. `Analysed` explains ``linear``."""
         if self.none or not self.wary or each.rows is None:
             return None
-        many = each.updates is None or each.updates > _most(each.rows, linear)
+        many = each.updates is None or each.updates > self._most(each.rows, linear)
         return EvaluateFully(Why.USUALLY_MUCH) if many else None
 
     def changed(self, each: InputSides, count: int, *, linear: bool) -> EvaluateFully | None:
         """The check once ``count`` rows of the input are known to have changed; a replaced row
         counts twice.
         """
-        if self.none or each.rows is None or count <= _most(each.rows, linear):
+        if self.none or each.rows is None or count <= self._most(each.rows, linear):
             return None
         return EvaluateFully(Why.MUCH_CHANGED, each.name, f"{count / max(each.rows, 1):.0%}")
 
     def most(self, each: InputSides, *, linear: bool) -> float | None:
         """How many rows of the input may have changed; None without a bound."""
-        return None if self.none or each.rows is None else _most(each.rows, linear)
+        return None if self.none or each.rows is None else self._most(each.rows, linear)
+
+    def _most(self, rows: int, linear: bool) -> float:
+        """How many changes of an input with so many rows are not much."""
+        share = limits.MAX_CHANGED_LINEAR if linear else limits.MAX_CHANGED
+        return max(limits.FEW_CHANGES, max(share, self.bearable) * rows)
 
     def keys(self, count: int, rows: int) -> EvaluateFully | None:
         """The check where ``count`` keys may differ, of ``rows`` rows that each have one of the
@@ -244,7 +253,8 @@ def decide(case: Case) -> Decision:
             return Decision(EvaluateFully(Why.SMALL))
     if not case.insists and not case.summed and not first and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
-    return Decision(None, increment, Bounds(free, wary=not case.insists and case.past.much_changes()))
+    wary = not case.insists and case.past.much_changes()
+    return Decision(None, increment, Bounds(free, wary, 0.0 if free else case.past.bearable()))
 
 
 def fails(policy: Incremental, full: EvaluateFully) -> bool:
@@ -285,9 +295,3 @@ def far_less_changed(case: Case, vain: Why) -> bool:
         return False
     share = increment.share
     return share is not None and share * limits.FAR_LESS <= min(known)
-
-
-def _most(rows: int, linear: bool) -> float:
-    """How many changes of an input with so many rows are not much."""
-    share = limits.MAX_CHANGED_LINEAR if linear else limits.MAX_CHANGED
-    return max(limits.FEW_CHANGES, share * rows)

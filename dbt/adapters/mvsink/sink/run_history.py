@@ -94,6 +94,24 @@ class RunHistory:
             runs = [note for note in self.notes if note.mode in (INCREMENTAL, SUMMED)]
         return [note.share for note in runs[-2:]]
 
+    def bearable(self) -> float:
+        """The largest share of an input that may have changed, judging by the incremental run of
+        which most had: as much if it was worthwhile, and as much more as would take
+        `limits.TRIAL` times an evaluation if its seconds grow with the share; else so much less.
+        0 if that is not known.
+        """
+        runs = [run for mode in (INCREMENTAL, SUMMED) for run in self._timed(mode) if run[1].share]
+        if not runs:
+            return 0.0
+        newest = max(runs, key=lambda run: (run[1].share or 0.0, run[0]))
+        evaluated = self._evaluated_beside([newest]) if self.evaluated_before() else None
+        share, seconds = newest[1].share or 0.0, max(newest[2], 0.001)
+        if evaluated is None:
+            return 0.0
+        if seconds > limits.WORTHWHILE * evaluated:
+            return share * limits.WORTHWHILE * evaluated / seconds
+        return share * max(1.0, limits.TRIAL * evaluated / seconds)
+
     def much_changes(self) -> bool:
         """Whether much of an input had changed in the last two runs that read the changes."""
         return self._last_two(Why.MUCH_CHANGED)

@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.comparison import named_columns, shown
+from dbt.adapters.mvsink.cli.comparison import named_columns
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, through_dbt
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, open_past, point_values, progress, refused
 from dbt.adapters.mvsink.cli.render import Printer, author_text, count_option, takes_output
+from dbt.adapters.mvsink.cli.row_table import shown_value
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.history.points import LATEST
@@ -65,6 +66,11 @@ def blame(
 
     Exit code: 0, also if no row satisfies the condition; 1 if the shard could not be read or the
     condition is not valid; 2 for wrong usage, such as a point that cannot be read.
+
+    \b
+    Examples:
+      mvsink blame orders --where "order_id = 7"
+      mvsink blame orders --where "day = '2026-11-20'" --at -1
     """
     values = _blamed(open_past(target, model), dbt, where, at, keys, limit)
     output.json(values)
@@ -177,7 +183,7 @@ def _lines(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(each: Mapping[str, Any]) -> str:
-    row = ", ".join(f"{name}={shown(value)}" for name, value in each["row"].items())
+    row = ", ".join(f"{name}={shown_value(value)}" for name, value in each["row"].items())
     return row + (f"  ({each['copies']} copies)" if each["copies"] > 1 else "")
 
 

@@ -12,6 +12,7 @@ from dbt.adapters.mvsink.cli.comparison import (
     DIFFERS,
     compared_sides,
     markdown_lines,
+    takes_all_columns,
     takes_comparison_output,
     takes_detailed_exitcode,
     takes_sample,
@@ -43,6 +44,7 @@ BEFORE_NEWEST = "-1"
 )
 @click.option("--no-key", is_flag=True, help="Pair no rows, whatever key the model has.")
 @takes_sample("How many rows of each kind to show.")
+@takes_all_columns
 @takes_detailed_exitcode("the contents differ")
 @takes_comparison_output
 @click.argument("model")
@@ -58,6 +60,7 @@ def diff(
     keys: tuple[str, ...],
     no_key: bool,
     sample: int,
+    all_columns: bool,
     detailed_exitcode: bool,
     output: Printer,
 ) -> None:
@@ -68,11 +71,17 @@ def diff(
     them, A is -1 and B is latest. With --against, A is a point of that target's shard, and both are
     latest by default.
 
-    Rows are paired by the model's key (--key, or from its contract or its tests) where it is unique
-    on both sides.
+    Rows are paired by the model's key (--key, or from its contract, its tests, or its GROUP BY)
+    where it is unique on both sides.
 
     Exit code: 0; 1 if the contents could not be compared; 2 for wrong usage, such as a point that
     cannot be read, and with --detailed-exitcode if they differ.
+
+    \b
+    Examples:
+      mvsink diff orders
+      mvsink diff orders 2026-11-20 latest --key order_id
+      mvsink diff orders --against prod -x
     """
     check_arguments((model, a, b))
     if keys and no_key:
@@ -86,8 +95,8 @@ def diff(
         query = through_dbt(dbt, manifest)
         values = compared_sides((past_a, past_b), points, keys, None if no_key else manifest, query, sample)
     output.json(values)
-    output.text(*text_lines(values))
-    output.markdown(markdown_lines(values))
+    output.text(*text_lines(values, all_columns))
+    output.markdown(markdown_lines(values, all_columns))
     click.get_current_context().exit(DIFFERS if detailed_exitcode and values["differs"] else 0)
 
 

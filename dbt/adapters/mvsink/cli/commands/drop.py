@@ -15,7 +15,8 @@ from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, writing
 from dbt.adapters.mvsink.cli.render import Printer, bytes_text, takes_output, takes_yes, time_text
-from dbt.adapters.mvsink.cli.target import Target, takes_dbt
+from dbt.adapters.mvsink.cli.selection import takes_models
+from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.published import retire
 from dbt.adapters.mvsink.shard import REMOVED_GRACE_MS, delete_dropped
@@ -95,11 +96,10 @@ def delete(target: Target, shard: DiscoveredShard) -> None:
 
 
 @click.command()
-@takes_dbt
+@takes_models(required=True, with_dbt=True)
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped, and change nothing.")
 @takes_yes
 @takes_output
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 def drop(
     target: Target,
     dbt: Dbt,
@@ -108,7 +108,7 @@ def drop(
     yes: bool,
     output: Printer,
 ) -> None:
-    """Drop the views of the MODELs and mark their shards dropped.
+    """Drop the views of MODELS and mark their shards dropped.
 
     A MODEL is named as in ref(), by its unique id, or as schema.identifier, which also works for a
     model that was removed from the project. Its holds on other shards are released. The shard's
@@ -119,6 +119,11 @@ def drop(
 
     Exit code: 0; 1 if something could not be dropped, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
+
+    \b
+    Examples:
+      mvsink drop old_orders --dry-run
+      mvsink drop shop.old_orders --yes
     """
     output.check_can_ask(yes or dry_run, "--yes or --dry-run")
     now, everything = status.clock(), find_shards(target)

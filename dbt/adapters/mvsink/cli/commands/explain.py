@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import click
-from dbt.cli import params
 
-from dbt.adapters.mvsink.cli.dbt_runner import VIEW, Dbt, RunResult, flat
+from dbt.adapters.mvsink.cli.dbt_runner import VIEW, Dbt, RunResult
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.render import Printer, Values, takes_output
+from dbt.adapters.mvsink.cli.selection import takes_selection
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 NOT_EXPLAINED: Values = {  # the values of a model that has no explanation
@@ -95,9 +95,7 @@ def _outlook(values: Values, failing: str) -> str:
 
 @click.command()
 @takes_dbt
-@click.argument("models", nargs=-1)
-@params.select
-@params.exclude
+@takes_selection
 @click.option(
     "--rules", "show_rules", is_flag=True, help="For each part of the query, which rows a change computes."
 )
@@ -111,9 +109,8 @@ def _outlook(values: Values, failing: str) -> str:
 def explain(
     target: Target,
     dbt: Dbt,
-    models: Any,
-    select: Any,
-    exclude: Any,
+    select: list[str],
+    exclude: list[str],
     show_rules: bool,
     show_costs: bool,
     output: Printer,
@@ -125,11 +122,17 @@ def explain(
     known.
 
     Exit code: 0; 1 if a model cannot run; 2 for wrong usage.
+
+    \b
+    Examples:
+      mvsink explain
+      mvsink explain orders --costs
+      mvsink explain --select tag:daily --output json
     """
     dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_explain": True})
     with progress("checking the inputs"):
         manifest = dbt.parsed()
-        chosen = dbt.models([*models, *flat(select)], flat(exclude), manifest)
+        chosen = dbt.models(select, exclude, manifest)
         views = [model for model in chosen if model.materialized == VIEW]
         answers = [explained(ran) for ran in dbt.run(views, manifest)] if views else []
     answers.sort(key=lambda each: each["model"])

@@ -16,14 +16,14 @@ from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, failing, find_shards, writing
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
-from dbt.adapters.mvsink.cli.target import Target, takes_target
+from dbt.adapters.mvsink.cli.selection import takes_models
+from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import Antichain, CommitNote, ShardClient, ShardError
 from dbt.adapters.mvsink.shard import rewind as rewind_shard
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED, Pause, pause, pause_of, release_pause
 
 HOLD, REWIND = "hold", "rewind"  # purposes of commits
-takes_models = click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 
 
 def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
@@ -53,18 +53,22 @@ def _line(shard: DiscoveredShard, otherwise: str) -> str:
 
 
 @click.command()
-@takes_target
+@takes_models(required=True)
 @click.option("--reason", default="", help="The reason, shown by every run and in the history.")
 @takes_yes
 @takes_output
-@takes_models
 def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output: Printer) -> None:
-    """Pause the MODELs: every run leaves them as they are, with a warning, until their release.
+    """Pause MODELS: every run leaves them as they are, with a warning, until their release.
 
     That includes --full-refresh. Readers are not affected, nor are models that read them.
 
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
+
+    \b
+    Examples:
+      mvsink hold revenue --reason "the rates of March are wrong"
+      mvsink hold --select orders+ --yes
     """
     output.check_can_ask(yes)
     wanted = Pause(user(), status.clock(), " ".join(reason.split()))
@@ -83,15 +87,19 @@ def hold(target: Target, models: tuple[str, ...], reason: str, yes: bool, output
 
 
 @click.command()
-@takes_target
+@takes_models(required=True)
 @takes_yes
 @takes_output
-@takes_models
 def release(target: Target, models: tuple[str, ...], yes: bool, output: Printer) -> None:
-    """End what `mvsink hold` began: the next run brings the MODELs up to date.
+    """End what `mvsink hold` began: the next run brings MODELS up to date.
 
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
+
+    \b
+    Examples:
+      mvsink release revenue
+      mvsink release --select orders+ --yes
     """
     output.check_can_ask(yes)
     shards = writable(target, models)
@@ -107,12 +115,11 @@ def release(target: Target, models: tuple[str, ...], yes: bool, output: Printer)
 
 
 @click.command()
-@takes_target
+@takes_models(required=True)
 @takes_yes
 @takes_output
-@takes_models
 def rewind(target: Target, models: tuple[str, ...], yes: bool, output: Printer) -> None:
-    """Take the newest time of the MODELs back to now, so that runs can write them again.
+    """Take the newest time of MODELS back to now, so that runs can write them again.
 
     This is for models that a run with a wrong clock, or a mistyped mvsink_run_time, left far ahead.
     Updates at later times are moved to now; the history before now and the contents stay. The shard
@@ -121,6 +128,10 @@ def rewind(target: Target, models: tuple[str, ...], yes: bool, output: Printer) 
 
     Exit code: 0; 1 if a shard cannot be read or written, or if the answer is no; 2 for wrong usage,
     such as an unknown model.
+
+    \b
+    Examples:
+      mvsink rewind revenue
     """
     output.check_can_ask(yes)
     shards = writable(target, models)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import click
 
 from dbt.adapters.mvsink.cli.commands import status
+from dbt.adapters.mvsink.cli.selection import takes_models
 from dbt.adapters.mvsink.cli.status_table import Condition, ShardStatus
-from dbt.adapters.mvsink.cli.target import Target, takes_target
+from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.shard_sql.properties import Verdict
 
 
@@ -132,17 +133,21 @@ def _number(value: float) -> str:
 
 
 @click.command()
-@takes_target
+@takes_models()
 @status.takes_all
-@click.argument("models", nargs=-1, metavar="[MODEL]...")
 def metrics(target: Target, models: tuple[str, ...], all_owners: bool) -> None:
     """The figures of every shard as OpenMetrics text, for Prometheus and other collectors.
 
-    All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or
+    All shards of this project and target, or those of MODELS: names as in ref(), unique ids, or
     schema.identifier.
 
     Exit code: 0; 1 if a shard cannot be read or has lost files (mvsink_shard_readable is 0, the
     reason is on stderr, the others are shown); 2 for wrong usage, such as an unknown model.
+
+    \b
+    Examples:
+      mvsink metrics
+      mvsink metrics --target prod --select tag:daily
     """
     shards = status.read_statuses(target, models, all_owners, status.clock())
     click.echo(exposition(shards), nl=False)

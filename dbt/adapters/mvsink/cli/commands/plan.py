@@ -1,157 +1,43 @@
 """`mvsink plan`: what the next `dbt run` would do to each maintained model. Nothing is written.
 
 dbt runs the selected models in read-only mode, in its usual order. Each model is computed from its
-inputs as they are now, so a downstream model's plan does not include what an upstream model would
-write. With `--against`, it does: there the models really run, in temporary schemas (`rehearsal`).
+inputs as they are now. For models behind one that would change, that says nothing of the run: they
+are run in temporary schemas (`behind`), as all models are with `--against` (`rehearsal`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import click
 from dbt.cli import params
 
+from dbt.adapters.mvsink.cli.behind import Behind, behind
 from dbt.adapters.mvsink.cli.comparison import (
     DIFFERS,
+    notes_of,
     sample_of,
+    takes_all_columns,
     takes_comparison_output,
     takes_detailed_exitcode,
     takes_sample,
 )
-from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, RunResult, flat, terminated_as_interrupted
+from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, terminated_as_interrupted
 from dbt.adapters.mvsink.cli.discovery import progress
-from dbt.adapters.mvsink.cli.rehearsal import Rehearsed, rehearsal
+from dbt.adapters.mvsink.cli.model_plan import ModelPlan, planned, planned_against
+from dbt.adapters.mvsink.cli.rehearsal import rehearsal
 from dbt.adapters.mvsink.cli.render import Printer, TableColumn, bytes_text, comment, count_text, time_text
+from dbt.adapters.mvsink.cli.row_table import ShownRow, row_lines, shown_value
+from dbt.adapters.mvsink.cli.selection import takes_selection
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 FAILED = 1  # exit code
-AS_RESPONSE = (  # fields that have the same name in the adapter's response
-    "generation", "columns_added", "next_refresh", "mode", "not_incremental", "overtaken", "paused",
-)  # fmt: skip
 NONE_SELECTED = "no maintained models are selected"
-GATE_FAILED = "fail their audit"  # part of the error of a run that an audit of the gate refused
 TASKS_NOT_RUN = (
     "its statements run over each change of its input at that change's own time, and the temporary run has no such changes. "
     "Models that read it read the other target's"
 )
-
-
-@dataclass(frozen=True)
-class ModelPlan:
-    """What a run would do to one model. The fields have the JSON's names. Times are ms.
-
-    ``inserted`` and ``deleted`` count rows, ``errors`` error updates added or retracted. ``gate``
-    says whether the publish gate would let the change through (None without a gate or a change) and
-    ``gate_message`` why not. ``mode`` says how the plan was computed, as in `run_results.json`, and
-    ``not_incremental`` why it was not computed from the changes of the inputs. ``compacted`` counts
-    the live files and updates that a compaction would rewrite afterwards.
-
-    ``columns_added`` has the types, by name, of new columns; without a ``generation`` they are
-    added in place. ``columns_removed`` and ``columns_retyped`` (the old and new types) come with a
-    generation. ``overtaken`` are the shards that a later run has already written, so that this run
-    would leave the model as it is. ``paused`` says who paused the model, when and why; then a run
-    would leave it as it is, too. ``difference`` compares with another target that has the model.
-    """
-
-    model: str
-    unique_id: str
-    relation: str
-    inserted: int = 0
-    deleted: int = 0
-    errors: int = 0
-    generation: str = ""
-    columns_added: Mapping[str, str] = field(default_factory=dict)
-    columns_removed: tuple[str, ...] = ()
-    columns_retyped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    next_refresh: int | None = None
-    gate: bool | None = None
-    gate_message: str = ""
-    mode: str = ""
-    not_incremental: str = ""
-    compacted: Mapping[str, int] | None = None
-    overtaken: str = ""
-    sample: tuple[Mapping[str, Any], ...] = ()
-    seconds: float | None = None
-    bytes_written: int | None = None
-    difference: Mapping[str, Any] | None = None
-    message: str = ""
-    error: str = ""
-    paused: str = ""
-
-    @property
-    def changes(self) -> bool:
-        """Whether a run would write something that a reader can see."""
-        rows = self.inserted or self.deleted or self.errors
-        return bool(rows or self.generation or self.columns_added)
-
-    @property
-    def fails(self) -> bool:
-        return bool(self.error) or self.gate is False
-
-
-def planned(ran: RunResult) -> ModelPlan:
-    """A model's plan, from the result of its read-only run."""
-    plan = ModelPlan(ran.name, ran.unique_id, ran.relation, message=ran.message)
-    if not ran.ok:
-        return replace(plan, error=ran.message or ran.status)
-    response, preview = ran.response, ran.response.get("preview") or {}
-    gate = preview.get("gate")
-    return replace(
-        plan,
-        inserted=response.get("rows_inserted", 0),
-        deleted=response.get("rows_deleted", 0),
-        errors=preview.get("errors", 0),
-        gate=None if gate is None else not gate,
-        gate_message=gate or "",
-        compacted=preview.get("compacted"),
-        sample=tuple(preview.get("sample", ())),
-        **{name: response[name] for name in AS_RESPONSE if name in response},
-    )
-
-
-def planned_against(rehearsed: Rehearsed) -> ModelPlan:
-    """A model's plan, from the result of its run in temporary schemas."""
-    ran, difference, forecast = rehearsed.ran, rehearsed.difference, rehearsed.forecast
-    relation = difference["a"]["relation"] if difference else ran.relation.split(".", 1)[-1]
-    plan = ModelPlan(
-        ran.name, ran.unique_id, relation, message=ran.message, difference=difference, paused=rehearsed.paused
-    )
-    if plan.paused:
-        return plan
-    if not ran.ok:
-        gate = False if GATE_FAILED in ran.message else None
-        message = ran.message if gate is False else ""
-        return replace(plan, gate=gate, gate_message=message, error=ran.message or ran.status)
-    plan = replace(
-        plan,
-        inserted=ran.response.get("rows_inserted", 0),
-        next_refresh=ran.response.get("next_refresh"),
-        seconds=round(sum(ran.response.get("seconds", {}).values()), 3),
-        bytes_written=ran.response.get("bytes_staged", 0),
-    )
-    return plan if difference is None else _with_difference(plan, difference, forecast)
-
-
-def _with_difference(
-    plan: ModelPlan, difference: Mapping[str, Any], forecast: Mapping[str, Any]
-) -> ModelPlan:
-    changed = difference["changed"]
-    return replace(
-        plan,
-        inserted=difference["only_in_b"] + changed,
-        deleted=difference["only_in_a"] + changed,
-        errors=difference["errors"],
-        generation=forecast["generation"],
-        columns_added=forecast["added"],
-        columns_removed=tuple(forecast["removed"]),
-        columns_retyped={name: (a, b) for name, (a, b) in forecast["retyped"].items()},
-        gate=forecast["gate"],
-        gate_message=forecast["gate_message"],
-        error=forecast["error"],
-    )
 
 
 @dataclass(frozen=True)
@@ -172,8 +58,12 @@ def exit_code(plans: Iterable[ModelPlan], detailed: bool) -> int:
 
 
 def _change(plan: ModelPlan) -> str:
+    if plan.error:
+        return ""
+    if plan.inserted is None or plan.deleted is None:
+        return "?"
     errors = f" (errors {plan.errors:,})" if plan.errors else ""
-    return "" if plan.error else f"+{plan.inserted:,} -{plan.deleted:,}{errors}"
+    return f"+{plan.inserted:,} -{plan.deleted:,}{errors}"
 
 
 def _gate(plan: ModelPlan) -> str:
@@ -188,6 +78,10 @@ def _compacted(plan: ModelPlan) -> str:
 
 
 def _computed(plan: ModelPlan) -> str:
+    if plan.unknown:
+        return plan.unknown
+    if plan.behind:
+        return f"from what {', '.join(plan.behind)} would hold"
     if plan.mode == "evaluated" and plan.not_incremental:
         return f"in full: {plan.not_incremental}"
     return {"evaluated": "in full", "unchanged": "inputs unchanged", "none": ""}.get(plan.mode, plan.mode)
@@ -228,7 +122,7 @@ AGAINST: list[TableColumn[ModelPlan]] = [
 ]
 
 
-def _rows(plan: ModelPlan, key: str, new: int) -> str:
+def _rows(plan: ModelPlan, key: str, new: int | None) -> str:
     """A count of the difference; ``new`` if the other target does not have the model."""
     if plan.error or plan.paused:
         return ""
@@ -244,19 +138,22 @@ def _altered(plan: ModelPlan) -> str:
 
 
 def sample_lines(plan: ModelPlan) -> Iterator[str]:
-    """The rows of the sample, with the number of copies that would be added or removed."""
-    for update in plan.sample:
-        row = update.get("row")
-        cells = (f"{name}={'NULL' if value is None else value}" for name, value in (row or {}).items())
-        shown = f"error: {update['error']}" if row is None else ", ".join(cells)
-        yield f"  {update['diff']:+d}  {shown}"
+    """The rows of the sample as a table, with how many copies would be added or removed."""
+    rows = [
+        ShownRow(
+            "+" if update["diff"] > 0 else "-",
+            {name: shown_value(value) for name, value in (update.get("row") or {}).items()},
+            abs(update["diff"]),
+            str(update.get("error") or ""),
+        )
+        for update in plan.sample
+    ]
+    yield from row_lines(rows, list(dict.fromkeys(name for row in rows for name in row.cells)))
 
 
 @click.command()
 @takes_dbt
-@params.select
-@params.exclude
-@params.state
+@takes_selection
 @params.defer
 @params.favor_state
 @click.option(
@@ -264,49 +161,74 @@ def sample_lines(plan: ModelPlan) -> Iterator[str]:
     metavar="TARGET",
     help="Run in temporary schemas, and compare with the shards of this target.",
 )
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Do not compute models behind one that would change: show `?` for them. Not with --against.",
+)
 @takes_comparison_output
 @takes_sample("How many changed rows to show per model.")
+@takes_all_columns
 @takes_detailed_exitcode("something would change")
 def plan(
     target: Target,
     dbt: Dbt,
-    select: Any,
-    exclude: Any,
-    state: Any,
+    select: list[str],
+    exclude: list[str],
     defer: bool,
     favor_state: bool,
     against: str | None,
+    quick: bool,
     output: Printer,
     sample: int,
+    all_columns: bool,
     detailed_exitcode: bool,
 ) -> None:
     """What the next `dbt run` would do to each selected model. Nothing is written.
 
     Each model is compared with its inputs as they are now: +N -M rows, a sample of them, the next
     refresh, what would be compacted afterwards, and whether the publish gate would let it through.
+    Models behind one that would change are run in temporary schemas, on what that one would hold;
+    `?` means that this is not possible, or not wanted (--quick).
 
     With --against, the whole selection is run in temporary schemas and a temporary directory, each
     model on what the one before would hold, and compared with the shards of TARGET.
 
     Exit code: 0; 1 if a run would fail; 2 for wrong usage, and with --detailed-exitcode if
     something would change.
+
+    \b
+    Examples:
+      mvsink plan
+      mvsink plan --select orders+ --sample 20
+      mvsink plan --against prod --select state:modified+ --state prod-artifacts --output markdown
     """
-    dbt = replace(dbt, state=str(state) if state else None, defer=bool(defer), favor_state=bool(favor_state))
-    selection = Selection(flat(select), flat(exclude), sample)
-    plans = _read_only(dbt, selection) if against is None else _against(dbt, target, against, selection)
+    dbt = replace(dbt, defer=bool(defer), favor_state=bool(favor_state))
+    selection = Selection(select, exclude, sample)
+    if against is None:
+        plans = _read_only(dbt, target, selection, quick)
+    elif quick:
+        raise click.UsageError("--quick has no meaning with --against, which runs every selected model")
+    else:
+        plans = _against(dbt, target, against, selection)
     plans.sort(key=lambda each: each.model)
-    _print(plans, target, against, output)
+    _print(plans, target, against, output, all_columns)
     click.get_current_context().exit(exit_code(plans, detailed_exitcode))
 
 
-def _read_only(dbt: Dbt, selection: Selection) -> list[ModelPlan]:
-    """Each model compared with its inputs as they are."""
-    dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": selection.sample})
+def _read_only(dbt: Dbt, target: Target, selection: Selection, quick: bool) -> list[ModelPlan]:
+    """Each model compared with its inputs as a run would find them."""
+    reading = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": selection.sample})
     with terminated_as_interrupted(), progress("comparing stored contents with queries"):
-        manifest = dbt.parsed()
-        models = dbt.models(selection.select, selection.exclude, manifest)
+        manifest = reading.parsed()
+        models = reading.models(selection.select, selection.exclude, manifest)
         maintained = [model for model in models if model.maintained]
-        return [planned(ran) for ran in dbt.run(maintained, manifest)] if maintained else []
+        results = reading.run(maintained, manifest) if maintained else []
+    plans = {ran.unique_id: planned(ran) for ran in results}
+    changing = [name for name, each in plans.items() if each.changes or each.fails or each.pending]
+    later = behind(models, changing, manifest)
+    again = Behind(dbt, target, selection.sample, plans, later, quick)
+    return list({**plans, **again.plans(models)}.values())
 
 
 def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> list[ModelPlan]:
@@ -324,7 +246,9 @@ def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> li
         return [planned_against(each) for each in place.run(models, manifest, selection.sample)]
 
 
-def _print(plans: Sequence[ModelPlan], target: Target, against: str | None, output: Printer) -> None:
+def _print(
+    plans: Sequence[ModelPlan], target: Target, against: str | None, output: Printer, all_columns: bool
+) -> None:
     columns = COLUMNS if against is None else AGAINST
     head = {"project": target.project, "target": target.name, "against": against}
     output.json({**head, "changes": any(each.changes for each in plans), "models": plans})
@@ -332,15 +256,17 @@ def _print(plans: Sequence[ModelPlan], target: Target, against: str | None, outp
         output.text(NONE_SELECTED)
         output.markdown([NONE_SELECTED])
         return
-    details = {each.model: _details(each) for each in plans}
+    details = {each.model: _details(each, all_columns) for each in plans}
     with_target = f", compared with {against}" if against else ""
     title = f"mvsink plan: {target.project}, target {target.name}{with_target}"
     output.markdown(comment(title, columns, plans, details))
     output.table(columns, plans)
     for model, lines in details.items():
-        output.text(*([model, *lines, ""] if lines else ()))
+        output.text(*([model, *(f"  {line}" for line in lines), ""] if lines else ()))
 
 
-def _details(plan: ModelPlan) -> list[str]:
-    """The sample and other details of a model."""
-    return list(sample_lines(plan) if plan.difference is None else sample_of(plan.difference))
+def _details(plan: ModelPlan, all_columns: bool) -> list[str]:
+    """The sample of a model's rows, and how they were paired."""
+    if plan.difference is None:
+        return list(sample_lines(plan))
+    return [*notes_of(plan.difference), *sample_of(plan.difference, all_columns)]

@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.cli.graph_order import in_graph_order
 from dbt.adapters.mvsink.cli.model_incidents import find_incidents, with_models_that_never_ran
 from dbt.adapters.mvsink.cli.published_lag import table_figures
 from dbt.adapters.mvsink.cli.render import Printer, takes_output
+from dbt.adapters.mvsink.cli.selection import takes_models
 from dbt.adapters.mvsink.cli.status_table import (
     MAX_LINE,
     TASK,
@@ -44,7 +45,7 @@ from dbt.adapters.mvsink.cli.status_table import (
     short_lines,
     wide_columns,
 )
-from dbt.adapters.mvsink.cli.target import Target, takes_target
+from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.refresh_schedule import RefreshSchedule, decide
 from dbt.adapters.mvsink.shard import Commit, DataFile, Incident, ReadHandle, ShardState, uncancelled
@@ -314,7 +315,7 @@ takes_all = click.option("--all", "all_owners", is_flag=True, help="The shards o
 
 
 @click.command()
-@takes_target
+@takes_models()
 @takes_all
 @click.option(
     "--wide",
@@ -328,7 +329,6 @@ takes_all = click.option("--all", "all_owners", is_flag=True, help="The shards o
     help="Only shards with a `freshness`; exit code 1 if contents are older than its error_after.",
 )
 @takes_output
-@click.argument("models", nargs=-1, metavar="[MODEL]...")
 def status(
     target: Target,
     models: tuple[str, ...],
@@ -339,7 +339,7 @@ def status(
 ) -> None:
     """What each shard contains and how far it is behind.
 
-    All shards of this project and target, or those of the MODELs: names as in ref(), unique ids, or
+    All shards of this project and target, or those of MODELS: names as in ref(), unique ids, or
     schema.identifier.
 
     A model comes after those that it reads. state shows what went wrong in its last run, and below
@@ -350,6 +350,12 @@ def status(
     Exit code: 0; 1 if the last run of a model failed, was skipped or warned, a shard cannot be read
     or has lost files (the others are still shown), and with --slo, if contents are older than
     error_after; 2 for wrong usage, such as an unknown model.
+
+    \b
+    Examples:
+      mvsink status
+      mvsink status orders customers --target prod
+      mvsink status --select tag:daily --output json
     """
     now = clock()
     answers = read_statuses(target, models, all_owners, now)

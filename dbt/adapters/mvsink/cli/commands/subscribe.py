@@ -303,6 +303,11 @@ def subscribe(
 
     Exit code: 0, also when it is stopped or its reader is gone; 1 if the changes are not known any
     more, or the shard cannot be read; 2 for wrong usage.
+
+    \b
+    Examples:
+      mvsink subscribe orders --snapshot --follow
+      mvsink subscribe orders --from 2026-11-20
     """
     shard = choose_one(find_shards(target), target, model)
     shard.opened()

@@ -13,15 +13,19 @@ from typing import Any
 import click
 
 from dbt.adapters.mvsink.authors import user
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, terminated_as_interrupted
 from dbt.adapters.mvsink.cli.discovery import (
     POINTS_ARE_ARGUMENTS,
+    DiscoveredShard,
     ShardHistory,
     check_arguments,
+    choose,
+    find_shards,
     open_past,
     progress,
     refused,
 )
+from dbt.adapters.mvsink.cli.downstream import as_models, readers_since
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
@@ -42,7 +46,7 @@ class UndoAnswer:
     ``runs`` are undone. ``later`` are the later runs that removed rows and are not undone.
     ``missing`` counts the rows that the undo would remove although a later run has removed them
     already. ``gate`` says why `max_change` or an audit refuses the undo, or is empty; ``warnings``
-    are those of audits.
+    are those of audits. ``downstream`` are the models that have read what is undone.
     """
 
     model: str
@@ -58,6 +62,7 @@ class UndoAnswer:
     gate: str = ""
     warnings: tuple[str, ...] = ()
     committed: bool = False
+    downstream: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -133,6 +138,8 @@ def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> Iterator[str
     if answer.gate:
         yield f"  refused by the gate (--accept lets it through): {answer.gate}"
     yield from (f"  warning: {warning}" for warning in answer.warnings)
+    if answer.downstream:
+        yield f"  was read by {', '.join(answer.downstream)}: they follow with their next run, or at once with --downstream"
     yield f"  pauses the model: the next run would compute its query again and reverse the undo. `mvsink release {answer.model}` ends the pause"
 
 
@@ -141,6 +148,7 @@ def lines(answer: UndoAnswer, later: Sequence[Run], reason: str) -> Iterator[str
 @click.option("--since", is_flag=True, help="Also everything that came after the RUN.")
 @click.option("--reason", default="", help="The reason, for the history.")
 @click.option("--accept", is_flag=True, help="Commit whatever max_change and audits say.")
+@click.option("--downstream", is_flag=True, help="Then run the models that have read what is undone.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @takes_yes
 @takes_output
@@ -154,6 +162,7 @@ def undo(
     since: bool,
     reason: str,
     accept: bool,
+    downstream: bool,
     dry_run: bool,
     yes: bool,
     output: Printer,
@@ -162,9 +171,17 @@ def undo(
 
     A RUN is an invocation id, the beginning of one, or -N for the Nth newest that changed contents.
     Refused if a row would be there fewer than 0 times, or by the publish gate. Afterwards every run
-    leaves the model alone, because it would bring the rows back; see `mvsink release`.
+    leaves the model alone, because it would bring the rows back; see `mvsink release`. Models that
+    have read what is undone are named; --downstream runs them.
 
-    Exit code: 0; 1 if it is refused, cannot be done, or the answer is no; 2 for wrong usage.
+    Exit code: 0; 1 if it is refused, cannot be done, or the answer is no, or a model downstream
+    failed; 2 for wrong usage.
+
+    \b
+    Examples:
+      mvsink undo revenue -1 --reason "the rates of March are wrong"
+      mvsink undo revenue 4f3c2b1a --since --dry-run
+      mvsink undo revenue -1 --downstream
     """
     check_arguments((model, *runs))
     output.check_can_ask(yes or dry_run, "--yes or --dry-run")
@@ -179,7 +196,8 @@ def undo(
     changed = not (dry_run or answer.nothing or answer.refused)
     done = f"undone by {user()} at {time_text(answer.time)}; {answer.relation} is paused"
     output.text(done if changed else "nothing was changed")
-    click.get_current_context().exit(FAILED if answer.refused else 0)
+    failed = downstream and changed and undoing.run_downstream(output)
+    click.get_current_context().exit(FAILED if answer.refused or failed else 0)
 
 
 @dataclass(frozen=True)
@@ -192,6 +210,17 @@ class Undoing:
     request: Mapping[str, Any]
     answer: UndoAnswer
     later: Sequence[Run]
+    readers: Sequence[DiscoveredShard] = ()
+
+    def run_downstream(self, output: Printer) -> bool:
+        """Run the models that have read what was undone. Whether one failed."""
+        models = as_models(self.readers, self.manifest)
+        if not models:
+            return False
+        with terminated_as_interrupted(), progress(f"running {len(models)} models"):
+            ran = self.dbt.run(models, self.manifest)
+        output.text(*(masked(f"{each.name}: {each.message.strip()}") for each in ran))
+        return not all(each.ok for each in ran)
 
     def ask(self, *, dry_run: bool) -> UndoAnswer:
         """Compute the undo, and commit it unless ``dry_run``. Raises `DbtFailed`."""
@@ -240,7 +269,15 @@ def _begin(
         "by": user(),
         "accept": accept,
     }
+    first = min((lower for lower, _ in intervals), default=None)
+    others = choose(find_shards(past.target), past.target, ())
+    readers = [] if first is None else readers_since(others, shard, first)
     answer = UndoAnswer(
-        shard.model, shard.relation, tuple(map(described, runs)), since, tuple(map(described, later))
+        shard.model,
+        shard.relation,
+        tuple(map(described, runs)),
+        since,
+        tuple(map(described, later)),
+        downstream=tuple(reader.model for reader in readers),
     )
-    return Undoing(past, dbt, manifest, request, answer, later)
+    return Undoing(past, dbt, manifest, request, answer, later, readers)

@@ -20,7 +20,6 @@ from types import FrameType
 from typing import Any
 
 import click
-from dbt.cli import params
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.dbt_runner import (
@@ -29,12 +28,13 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     DbtFailed,
     Model,
     RunResult,
-    flat,
+    ancestors,
     terminated_as_interrupted,
 )
 from dbt.adapters.mvsink.cli.discovery import words
 from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Scheduler, WatchedModel, WatchRound
+from dbt.adapters.mvsink.cli.selection import takes_selection
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.factory import EMBEDDED
 from dbt.adapters.mvsink.durations import parse_interval, parse_time
@@ -269,22 +269,11 @@ def watched_models(models: Sequence[Model], manifest: Any, shards: str) -> list[
     watched = []
     for model in models:
         node = manifest.nodes[model.unique_id]
-        upstream = frozenset(ids & _ancestors(manifest, model.unique_id))
+        upstream = frozenset(ids & ancestors(manifest, model.unique_id))
         watched.append(
             WatchedModel(model, ProbedPlace(SHARD, f"{shards}/{node.schema}/{node.alias}"), upstream)
         )
     return watched
-
-
-def _ancestors(manifest: Any, unique_id: str) -> set[str]:
-    ancestors: set[str] = set()
-    waiting = [unique_id]
-    while waiting:
-        node = manifest.nodes.get(waiting.pop())
-        new = set(getattr(getattr(node, "depends_on", None), "nodes", ())) - ancestors
-        ancestors |= new
-        waiting += new
-    return ancestors
 
 
 @contextmanager
@@ -325,8 +314,7 @@ def _until(context: click.Context, option: click.Parameter, value: str | None) -
 
 @click.command()
 @takes_dbt
-@params.select
-@params.exclude
+@takes_selection
 @click.option(
     "--interval",
     default="10 seconds",
@@ -348,8 +336,8 @@ def _until(context: click.Context, option: click.Parameter, value: str | None) -
 def watch(
     target: Target,
     dbt: Dbt,
-    select: Any,
-    exclude: Any,
+    select: list[str],
+    exclude: list[str],
     interval: int,
     max_rate: float,
     until: int | None,
@@ -364,9 +352,14 @@ def watch(
 
     Exit code: 0 when stopped (Ctrl-C, SIGTERM, --until; a running query is cancelled); 1 if dbt
     cannot parse the project, or if Spark itself has ended; 2 for wrong usage.
+
+    \b
+    Examples:
+      mvsink watch
+      mvsink watch orders+ --until '2 hours'
     """
     manifest = dbt.parsed()
-    models = dbt.models(flat(select), flat(exclude), manifest)
+    models = dbt.models(select, exclude, manifest)
     maintained = [model for model in models if model.maintained]
     if not maintained:
         raise click.UsageError("no maintained models are selected")
