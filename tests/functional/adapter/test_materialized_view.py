@@ -95,4 +95,4 @@ class TestMaterializedViewBasic(MaterializedViewBasic):
             ["--debug", "run", "--models", my_materialized_view.identifier, "--full-refresh"]
         )
         assert self.query_relation_type(project, my_materialized_view) == "materialized_view"
-        assert "new generation: full refresh" in logs
+        assert "rebuilt: full refresh" in logs

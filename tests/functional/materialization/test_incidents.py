@@ -103,7 +103,7 @@ class TestIncidents(Base):
         self.set_model(project, configured(assert_not_null=["id"]))
         run_dbt(["-q", "run", "--full-refresh", "--select", "source_rows", "mv"])
         lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("dbt-mvsink: ")]
-        assert lines == ["dbt-mvsink: 1 warning: mv (1). `mvsink status` shows them again"]
+        assert lines == ["dbt-mvsink: 1 warning: mv (1); `mvsink status` shows 1 of them again"]
         self.set_source(project, SOURCE)
         self.set_model(project, MV)
         run_dbt(["-q", "run"])

@@ -75,7 +75,7 @@ class TestSchedules(Base):
             )
         assert self.rows(project)[0] == (1, "a") and "upper(" not in self.stored(project)["sql"]
         self.set_model(project, upper)
-        assert f"+3 -0 at {DAY}T10:30:00Z; new generation: definition changed" in run(30)
+        assert f"+3 -0 at {DAY}T10:30:00Z; rebuilt: definition changed" in run(30)
         assert self.rows(project)[0] == (1, "A") and self.state(project).generation == generation + 1
         assert self.last(project)["upper"] == T + 90 * MINUTE
         assert f"up to date until {DAY}T11:30:00Z" in run(40)

@@ -84,7 +84,7 @@ class TestTable(Base):
         before = self.state(project).generation
         self.set_model(project, MV.replace("select id", "select cast(id as smallint) as id"))
         _, out = run_dbt_and_capture(["run"])
-        assert "new generation: columns changed (`id` was bigint, is smallint)" in out
+        assert "rebuilt: columns changed (`id` was bigint, is smallint)" in out
         assert self.state(project).generation == before + 1 and len(self.rows(project)) == 3
 
     @pytest.mark.seldom

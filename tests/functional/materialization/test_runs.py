@@ -90,7 +90,7 @@ class TestRuns(Base):
         run_dbt(["run", "--full-refresh"])
         before = self.state(project)
         _, out = run_dbt_and_capture(["run", "--full-refresh", "--select", "mv"])
-        assert "new generation: full refresh" in out
+        assert "rebuilt: full refresh" in out
         assert self.state(project).generation == before.generation + 1
         assert len(self.rows(project)) == 3
 
@@ -147,7 +147,7 @@ class TestRuns(Base):
         assert len(self.rows(project)) == 3
         self.set_model(project, MV)
         _, out = run_dbt_and_capture(["run"])
-        assert "new generation: dropped before" in out and len(self.rows(project)) == 3
+        assert "rebuilt: dropped before" in out and len(self.rows(project)) == 3
 
     def test_a_view_dropped_by_hand_is_published_again(self, project):
         self.set_model(project, configured(file_format="view"))

@@ -203,7 +203,7 @@ def test_a_full_refresh_writes_at_the_runs_time_also_where_the_view_was_final(sc
     mv.run("10:00", "a")
     mv.run("11:30", "a")
     outcome = mv.run("11:40", "b", full_refresh=True)
-    assert log_line(outcome) == f"+1 -0 at {DAY}T11:40:00Z; final; new generation: full refresh"
+    assert log_line(outcome) == f"+1 -0 at {DAY}T11:40:00Z; final; rebuilt: full refresh"
     mv.assert_state("final")
     mv.refresh = HOURLY
     mv.run("11:50", "c", full_refresh=True)
@@ -227,7 +227,7 @@ def test_a_changed_definition_makes_a_new_generation_as_of_the_run(scheduled):
     mv.run("10:00", "a")
     assert (
         log_line(mv.run("10:20", "b", redefined=True))
-        == f"+1 -0 at {DAY}T10:20:00Z; new generation: definition changed"
+        == f"+1 -0 at {DAY}T10:20:00Z; rebuilt: definition changed"
     )
     mv.assert_state("11:20")
     assert mv.updates() == [("b", at("10:20"), 1)] and mv.state().creation == at("10:20")
@@ -250,7 +250,7 @@ def test_changed_columns_wait_for_the_next_refresh(scheduled):
     other = rows("a").replace("cast(x as string) x", "1 as y")
     assert (
         log_line(mv.run("12:20", query=other))
-        == f"+1 -0 at {DAY}T12:00:00Z; new generation: columns changed (`x` is gone)"
+        == f"+1 -0 at {DAY}T12:00:00Z; rebuilt: columns changed (`x` is gone)"
     )
     assert mv.state().generation == 1 and mv.state().creation == at("10:00")
 
@@ -266,7 +266,7 @@ def test_read_only_reports_what_the_refresh_would_write(scheduled):
     assert {now: log_line(mv.run(now, "a", "b", "b", read_only=True)) for now in lines} == lines
     assert (
         log_line(mv.run("10:30", "b", read_only=True, redefined=True))
-        == "read-only: would write +1 -0; new generation: definition changed"
+        == "read-only: would write +1 -0; rebuilt: definition changed"
     )
     mv.refresh = RefreshSpec(ats=(at("12:00"),))
     assert (
@@ -282,8 +282,7 @@ def test_a_dropped_shard_begins_again_and_waits(scheduled):
         handle.mark_dropped(at("10:10"))
     outcome = mv.run("10:20", "b")
     assert (
-        log_line(outcome)
-        == f"not refreshed yet; first refresh at {DAY}T11:00:00Z; new generation: dropped before"
+        log_line(outcome) == f"not refreshed yet; first refresh at {DAY}T11:00:00Z; rebuilt: dropped before"
     )
     mv.assert_state("11:00", readable=False)
     assert mv.state().creation == at("10:20") and mv.state().files == ()

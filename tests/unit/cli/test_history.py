@@ -154,6 +154,14 @@ def test_runs_are_shown_with_their_way_and_what_else_is_to_say(shop, month):
     assert [len(shop.as_json("history", "m", "--limit", limit)["commits"]) for limit in "28"] == [2, 8]
 
 
+def test_without_a_model_the_newest_of_all_are_shown(shop, month, orders):
+    commits = shop.as_json("history", "--limit", "5")["commits"]
+    assert len(commits) == 5 and {each["model"] for each in commits} == {"m", "orders"}
+    assert [each["time"] for each in commits] == sorted((each["time"] for each in commits), reverse=True)
+    assert heading(shop.run("history").stdout).startswith("when model + - way")
+    assert shop.run("history", "--all-commits").exit_code == 2
+
+
 def test_a_changed_query_is_shown_by_its_lines(shop, month):
     changed = [each for each in shop.as_json("history", "m")["commits"] if each["diff"]]
     assert [each["diff"] for each in changed] == [[" from t", "-where x > 1", "+where x > 2"]]

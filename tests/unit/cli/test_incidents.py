@@ -21,7 +21,7 @@ FAILED = Incident(
     time=NOW - HOUR,
     since=NOW - 7 * DAY,
     runs=7,
-    messages=("Runtime Error\n  [TABLE_OR_VIEW_NOT_FOUND] raw.rates",),
+    messages=("Database Error in model orders (models/orders.sql)\n  [TABLE_OR_VIEW_NOT_FOUND] raw.rates",),
     where="models/orders.sql",
     host="h",
     invocation_id="i",
@@ -46,8 +46,8 @@ def test_a_failed_run_is_shown_with_its_message_and_the_exit_code_is_1(shop, fai
     assert result.exit_code == 1 and heading(result.stdout) == "model kind state age + - next rows"
     assert "orders view failed, 7 runs 1 h" in " ".join(result.stdout.split())
     assert result.stdout.endswith(
-        "orders: failed 1 h ago, as in all of the last 7 runs since 2025-11-13T15:00:00Z in models/orders.sql (ada): "
-        "Runtime Error [TABLE_OR_VIEW_NOT_FOUND] raw.rates\n"
+        "orders: failed 1 h ago, as in all of the last 7 runs since 2025-11-13T15:00:00Z in models/orders.sql (run by ada): "
+        "[TABLE_OR_VIEW_NOT_FOUND] raw.rates; it shows what was computed at 2025-11-20T14:00:00Z\n"
     )
     assert "last run" in heading(shop.run("status", "--wide").stdout)
     answer = shop.run("status", "--output", "json")
@@ -93,7 +93,7 @@ def test_models_that_were_skipped_or_warned_count_as_well(shop, orders, failed, 
     keep(shop, replace(failed, trouble=trouble, runs=1, messages=("first", "second")))
     result = shop.run("status")
     assert result.exit_code == 1
-    assert f"orders: {trouble.value} 1 h ago (ada): first; second\n" in result.stdout
+    assert f"orders: {trouble.value} 1 h ago (run by ada): first; second" in result.stdout
 
 
 def test_other_projects_and_targets_have_their_own(shop, orders, failed):

@@ -140,7 +140,8 @@ def test_what_is_shown(shop, dbt):
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "orders +1,200 -3 2025-11-20T16:00:00Z 4 files, 99 updates passes" in lines
     assert "customers +1 -0 every run would fail: 2 rows, max_change allows 1" in lines
-    assert "broken no such table" in lines
+    assert "broken fails every run" in lines or "broken fails" in lines
+    assert lines[lines.index("broken") + 1] == "no such table"
     assert lines[lines.index("orders") :][:4] == [
         "orders",
         "id name",
@@ -204,10 +205,10 @@ def test_markdown(shop, dbt):
     assert lines[:4] == [
         "### mvsink plan: shop, target dev",
         "",
-        "| model | change | next refresh | compaction | gate | error |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| model | change | next refresh | compaction | gate |",
+        "| --- | --- | --- | --- | --- |",
     ]
-    assert "| customers | +1 -0 | every run |  | would fail: 2 rows, max\\_change allows 1 |  |" in lines
+    assert "| customers | +1 -0 | every run |  | would fail: 2 rows, max\\_change allows 1 |" in lines
     folded = lines.index("<details><summary>orders</summary>")
     assert lines[folded + 2 : folded + 7] == [
         "```diff",
@@ -340,6 +341,42 @@ def test_where_that_is_not_possible_or_not_wanted_its_rows_are_not_known(shop, l
     assert any(line.startswith("customers ? what it reads cannot be computed") for line in lines)
 
 
+def as_task(models):
+    """`orders` is a task."""
+
+    def listed(*arguments):
+        return [
+            replace(each, materialized="continual_task") if each.name == "orders" else each
+            for each in models(*arguments)
+        ]
+
+    return listed
+
+
+def test_a_task_behind_a_change_and_what_reads_it_are_not_known(shop, later, monkeypatch):
+    """`customers` are a task that reads `orders`; `report` reads it."""
+
+    def models(self, select, exclude, manifest=None):
+        kinds = {
+            "orders": "self_correcting_mv",
+            "customers": "continual_task",
+            "report": "self_correcting_mv",
+        }
+        return [Model(f"model.shop.{name}", kind, f"shop.{name}") for name, kind in kinds.items()]
+
+    nodes = {
+        "model.shop.customers": SimpleNamespace(depends_on=SimpleNamespace(nodes=["model.shop.orders"])),
+        "model.shop.report": SimpleNamespace(depends_on=SimpleNamespace(nodes=["model.shop.customers"])),
+    }
+    task = replace(ran("customers"), response={"input": "select 1", "pending": 0})
+    monkeypatch.setattr(Dbt, "models", models)
+    monkeypatch.setattr(Dbt, "parsed", lambda self: SimpleNamespace(nodes=nodes))
+    monkeypatch.setattr(Dbt, "run", lambda *_: [ran("orders", inserted=1), task, ran("report")])
+    assert shown(shop)["customers"] == (None, None, "a task: it would process what orders would change")
+    assert shown(shop)["report"][2] == "it reads customers, a task that may have changes to process"
+    assert later["ran"] == []
+
+
 @pytest.mark.parametrize(
     ("upstream", "why"),
     [
@@ -351,12 +388,15 @@ def test_where_that_is_not_possible_or_not_wanted_its_rows_are_not_known(shop, l
     ],
 )
 def test_behind_one_that_fails_or_a_task_nothing_is_known(shop, later, monkeypatch, upstream, why):
+    if upstream.response:
+        monkeypatch.setattr(Dbt, "models", as_task(Dbt.models))
     monkeypatch.setattr(Dbt, "run", lambda *_: [upstream, ran("customers")])
     assert shown(shop)["customers"] == (None, None, why)
     assert later["ran"] == []
 
 
 def test_behind_a_task_with_nothing_to_do_everything_is_as_it_is(shop, later, monkeypatch):
+    monkeypatch.setattr(Dbt, "models", as_task(Dbt.models))
     task = replace(ran("orders"), response={"input": "select 1", "pending": 0})
     monkeypatch.setattr(Dbt, "run", lambda *_: [task, ran("customers")])
     assert shown(shop)["customers"] == (0, 0, "")

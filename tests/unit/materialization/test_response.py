@@ -21,6 +21,7 @@ LINES: list[tuple[dict[str, Any], str]] = [
     ({"incremental": True}, " (incremental)"),
     ({"evaluated": False}, " (inputs unchanged)"),
     ({"verified": True}, " (verified)"),  # whether it had drifted is not known
+    ({"verified": True, "loaded": True}, ""),  # there was nothing to verify
     ({"verified": True, "drift": Drift()}, " (verified, no drift)"),
     ({"verified": True, "drift": Drift(Counts(1, 2))}, " (verified)"),  # a warning says it
     (

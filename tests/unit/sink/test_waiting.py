@@ -59,7 +59,7 @@ def test_a_waiting_shard_records_its_creation_once_per_generation(handle):
         assert log_line(run(handle, minute)) == waits and handle.state().version == before
     assert handle.state().creation == T + 20 * MINUTE and frontiers(handle.state()) == [60, 60]
     handle.mark_dropped(5)
-    assert log_line(run(handle, 45)) == f"{waits}; new generation: dropped before"
+    assert log_line(run(handle, 45)) == f"{waits}; rebuilt: dropped before"
     assert (handle.state().creation, handle.state().generation) == (T + 45 * MINUTE, 1)
     assert frontiers(handle.state()) == [60, 60] and handle.state().dropped is None
     assert handle.history()[-1].note.computed_through == T + 45 * MINUTE
@@ -69,8 +69,7 @@ def test_a_waiting_shard_may_begin_again_under_another_schedule(handle):
     run(handle, 20, RefreshSpec(ats=(T + 600 * MINUTE,)))
     outcome = run(handle, 30, HOURLY, full_refresh=True)
     assert (
-        log_line(outcome)
-        == "not refreshed yet; first refresh at 2026-11-20T11:00:00Z; new generation: full refresh"
+        log_line(outcome) == "not refreshed yet; first refresh at 2026-11-20T11:00:00Z; rebuilt: full refresh"
     )
     assert frontiers(handle.state()) == [60, 60]
 

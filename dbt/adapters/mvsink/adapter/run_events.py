@@ -66,6 +66,7 @@ class RunEvents:
         self._lock = threading.Lock()
         self._known: frozenset[str] | None = None  # files of incidents when the first model ended
         self._warnings: Counter[str] = Counter()  # by model
+        self._kept = 0  # of them, in incidents
         self._handlers = {
             "AdapterEventWarning": self._warned,
             "NodeFinished": self._finished,
@@ -92,8 +93,9 @@ class RunEvents:
     def _completed(self, data: Any) -> None:
         with self._lock:
             warnings, self._warnings = self._warnings, Counter()
-        if warnings:
-            print(closing_line(warnings), file=sys.stderr, flush=True)
+            kept, self._kept = self._kept, 0
+        if warnings and not self._previews:
+            print(closing_line(warnings, kept), file=sys.stderr, flush=True)
 
     # incidents
 
@@ -115,14 +117,21 @@ class RunEvents:
             return
         messages = warnings if trouble is Trouble.WARNED else (result.message or UPSTREAM,)
         incidents.write(self._incident(node, trouble, messages, incidents.read(name)))
+        with self._lock:
+            self._kept += len(messages) if trouble is Trouble.WARNED else 0
 
     @property
     def _records(self) -> bool:
         """Whether the command runs models for good."""
         arguments = getattr(self.config, "args", None)
         partly = getattr(arguments, "empty", False) or getattr(arguments, "sample", None) is not None
-        preview = any(variable(self.config, name) for name in PREVIEWS) or self.config.credentials.read_only
-        return command_of_dbt() in COMMANDS and not partly and not preview
+        return command_of_dbt() in COMMANDS and not partly and not self._previews
+
+    @property
+    def _previews(self) -> bool:
+        """Whether the command only says what a run would do."""
+        read_only = bool(self.config.credentials.read_only)
+        return read_only or any(variable(self.config, name) for name in PREVIEWS)
 
     @property
     def _incidents(self) -> Incidents:
@@ -204,12 +213,16 @@ class RunEvents:
         return str(state.shard_id), state.version, run.version if other and run is not None else None
 
 
-def closing_line(warnings: Mapping[str, int]) -> str:
-    """What an invocation with warnings ends with.
+def closing_line(warnings: Mapping[str, int], kept: int = 0) -> str:
+    """What an invocation with warnings ends with. ``kept``: how many are about a run, not about a
+    model's text.
 
     >>> closing_line({"orders": 2, "items": 1, "": 1})
-    'dbt-mvsink: 4 warnings: orders (2), items (1), the run (1). `mvsink status` shows them again'
+    'dbt-mvsink: 4 warnings: orders (2), items (1), the run (1)'
+    >>> closing_line({"orders": 2}, 1)
+    'dbt-mvsink: 2 warnings: orders (2); `mvsink status` shows 1 of them again'
     """
     count = sum(warnings.values())
     named = ", ".join(f"{model or 'the run'} ({number})" for model, number in warnings.items())
-    return f"dbt-mvsink: {count} warning{'s'[: count > 1]}: {named}. `mvsink status` shows them again"
+    again = f"; `mvsink status` shows {kept} of them again" if kept else ""
+    return f"dbt-mvsink: {count} warning{'s'[: count > 1]}: {named}{again}"

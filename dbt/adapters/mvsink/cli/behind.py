@@ -5,7 +5,7 @@ they are run in temporary schemas, and so are the models that change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,8 @@ def behind(models: Sequence[Model], changing: Iterable[str], manifest: Any) -> d
 @dataclass(frozen=True)
 class Behind:
     """``current`` are the plans of the selected models by unique id, each computed from its inputs
-    as they are; ``later`` those that `behind` names. With ``quick``, nothing is run for them.
+    as they are; ``later`` those that `behind` names, and ``tasks`` the continual tasks. With
+    ``quick``, nothing is run for them.
     """
 
     dbt: Dbt
@@ -42,6 +43,7 @@ class Behind:
     sample: int
     current: Mapping[str, ModelPlan]
     later: Mapping[str, tuple[str, ...]]
+    tasks: Collection[str]
     quick: bool
 
     def plans(self, models: Sequence[Model]) -> dict[str, ModelPlan]:
@@ -72,8 +74,10 @@ class Behind:
         plan = self.current.get(name)
         if plan is None or plan.paused or plan.error or plan.mode == "none":
             return None
-        upstream = self.later[name]
+        upstream = [each for each in self.later[name] if each != name]
         why = self._blocked(upstream)
+        if not why and name in self.tasks:
+            why = f"a task: it would process what {_names(upstream)} would change"
         if not why and self.quick:
             why = f"it reads {_names(upstream)}, which would change"
         behind = tuple(map(_name, upstream))
@@ -84,12 +88,16 @@ class Behind:
         failing = [name for name in upstream if self.current[name].fails]
         if failing:
             return f"it reads {_names(failing)}, which would fail"
-        pending = [name for name in upstream if self.current[name].pending]
+        pending = [name for name in upstream if name in self.tasks]
         return f"it reads {_names(pending)}, a task that may have changes to process" if pending else ""
 
     def _to_run(self, models: Sequence[Model]) -> list[Model]:
         """The models that can be computed, and what changes them."""
-        later = {name: upstream for name, upstream in self.later.items() if not self._blocked(upstream)}
+        later = {
+            name: upstream
+            for name, upstream in self.later.items()
+            if name not in self.tasks and not self._blocked(upstream)
+        }
         wanted = {*later, *(name for upstream in later.values() for name in upstream)}
         return [model for model in models if model.unique_id in wanted]
 

@@ -200,6 +200,12 @@ def ancestors(manifest: Any, unique_id: str) -> set[str]:
     return known
 
 
+def in_project_order(manifest: Any, unique_ids: Iterable[str]) -> list[str]:
+    """Each after those that it depends on, otherwise by name."""
+    ids = list(unique_ids)
+    return sorted(ids, key=lambda name: (len(ancestors(manifest, name) & set(ids)), name))
+
+
 def flat(values: Any) -> list[str]:
     """The words of dbt's `--select`, which may be repeated and may take several words at a time."""
     if isinstance(values, str):

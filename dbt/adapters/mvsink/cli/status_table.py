@@ -6,6 +6,7 @@ The one of `--wide` has all columns, and times in ISO 8601.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ from dbt.adapters.mvsink.shard_sql.properties import Pause, Verdict
 MAX_LINE = 100  # characters of a line of the short table
 MAX_MESSAGE = 400  # characters of what went wrong, below the table; the JSON has all of it
 VIEW, TASK = "view", "task"  # kinds
+
+
+_HEADING = re.compile(r"\A[\w ]* Error in model \S+ \([^)]*\)\n")  # of dbt's messages
 
 
 class Condition(str, Enum):
@@ -304,7 +308,7 @@ def _trouble(shard: ShardStatus) -> str:
 def incident_text(shard: ShardStatus, now: int) -> str:
     """What went wrong in the last run, on one line.
 
-    ``orders: failed 3 h ago, for the 7th time since 2026-11-20T15:00:00Z (ada, main 1f3c5a7): ...``
+    ``orders: failed 3 h ago in models/orders.sql (run by ada, main 1f3c5a7): ...``
     """
     incident = shard.incident
     if incident is None:
@@ -314,12 +318,16 @@ def incident_text(shard: ShardStatus, now: int) -> str:
         when += (
             f", as in all of the last {incident.runs} runs since {time_text(incident.since // 1000 * 1000)}"
         )
-    message = "; ".join(" ".join(text.split()) for text in incident.messages)
+    texts = (_HEADING.sub("", text).partition("== SQL")[0] for text in incident.messages)
+    message = "; ".join(" ".join(text.split()) for text in texts)
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE - 1]}…"
     place = "" if incident.trouble is not Trouble.FAILED or not incident.where else f" in {incident.where}"
     who = author_text(incident.author)
-    return f"{shard.model}: {when}{place}{f' ({who})' if who else ''}: {message}"
+    line = f"{shard.model}: {when}{place}{f' (run by {who})' if who else ''}: {message}"
+    if incident.trouble is Trouble.WARNED or shard.computed_through is None:
+        return line
+    return f"{line}; it shows what was computed at {time_text(shard.computed_through // 1000 * 1000)}"
 
 
 def _next_in(shard: ShardStatus, now: int) -> str:

@@ -175,7 +175,7 @@ def log_line(outcome: Outcome) -> str:
     if outcome.drift:
         line += f", {outcome.drift} foreign rows dropped"
     if outcome.generation:
-        line += f"; new generation: {outcome.generation}"
+        line += f"; rebuilt: {outcome.generation}"
     return line + _added(outcome) + _late_references(outcome)
 
 
@@ -202,7 +202,7 @@ def _late_references(outcome: Outcome) -> str:
 
 def _previewed(outcome: Outcome) -> str:
     """What else a run would do."""
-    line = f"; new generation: {outcome.generation}" if outcome.generation else _added(outcome)
+    line = f"; rebuilt: {outcome.generation}" if outcome.generation else _added(outcome)
     if outcome.preview is not None and outcome.preview.gate:
         line += f"; gate: would fail: {outcome.preview.gate}"
     return line
@@ -223,7 +223,8 @@ def _how(outcome: Outcome) -> str:
     """One short code: ``(incremental)``, ``(full: much changed)``. `long_reason` has the rest."""
     written = outcome.written
     why = "" if written.full.usual or written.incremental else written.full.why.short
-    if outcome.verified and not _first_load(outcome):
+    first = written.loaded and not outcome.generation  # there was nothing to verify
+    if outcome.verified and not first:
         right = written.drift is not None and written.drift.counts.nothing
         codes = ("verified, no drift" if right else "verified", "rewritten" if written.rewritten else "", why)
         return f" ({'; '.join(filter(None, codes))})"
@@ -232,11 +233,6 @@ def _how(outcome: Outcome) -> str:
     if written.incremental:
         return " (incremental)"
     return f" (full: {why})" if why else ""
-
-
-def _first_load(outcome: Outcome) -> bool:
-    """Whether there was nothing before it to verify."""
-    return outcome.lower == Antichain.of(0)
 
 
 def long_reason(outcome: Outcome) -> str:

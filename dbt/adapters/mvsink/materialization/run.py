@@ -126,8 +126,9 @@ def prepare(context: RunContext, strategy: Materialization) -> Prepared:
         _check_refresh(context)
     check_time(context)
     _check_spark_accepts_the_name(context)
-    for warning in strategy.warnings(context):
-        warn(warning)
+    if not (context.read_only or context.invocation.rehearsal):  # which only say what a run would do
+        for warning in strategy.warnings(context):
+            warn(warning)
     return Prepared(context, strategy)
 
 

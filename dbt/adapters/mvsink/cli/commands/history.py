@@ -4,11 +4,21 @@ first. Commits that keep the shard in order are left out, unless all are asked f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from dbt.adapters.mvsink.cli.discovery import choose, choose_one, failing, find_shards, progress
+from dbt.adapters.mvsink.cli.discovery import (
+    DiscoveredShard,
+    choose,
+    choose_one,
+    failing,
+    find_shards,
+    in_parallel,
+    progress,
+    words,
+)
 from dbt.adapters.mvsink.cli.render import (
     Printer,
     TableColumn,
@@ -120,8 +130,9 @@ ALL_COLUMNS: list[TableColumn[Values]] = [
 ]
 
 
+WHEN: TableColumn[Values] = TableColumn("when", lambda c: time_text(c["time"] // 1000 * 1000))
 COLUMNS: list[TableColumn[Values]] = [
-    TableColumn("when", lambda c: time_text(c["time"] // 1000 * 1000)),
+    WHEN,
     TableColumn("+", lambda c: count_text(c["rows_inserted"]), optional=True, right=True),
     TableColumn("-", lambda c: count_text(c["rows_deleted"]), optional=True, right=True),
     TableColumn("way", lambda c: c["way"] or ""),
@@ -146,11 +157,13 @@ COLUMNS: list[TableColumn[Values]] = [
     help="Every commit of the log, with its bounds, what it read, and its definition.",
 )
 @takes_output
-@click.argument("model")
+@click.argument("model", required=False)
 def history(
-    target: Target, model: str, limit: int, all_owners: bool, all_commits: bool, output: Printer
+    target: Target, model: str | None, limit: int, all_owners: bool, all_commits: bool, output: Printer
 ) -> None:
     """Who changed MODEL, when, how and why: runs, pauses, undos, and writes of other tools.
+
+    Without a MODEL, the newest of all models of this project and target, in the order of time.
 
     MODEL is a name as in ref(), a unique id, schema.identifier, or schema.identifier/_inputs/ID for
     the companion shard of a task's input. `new query` is the first run by another definition; what
@@ -161,22 +174,24 @@ def history(
 
     \b
     Examples:
+      mvsink history
       mvsink history orders
       mvsink history orders --limit 50 --output json
       mvsink history orders --all-commits
     """
     shards = find_shards(target)
+    if model is None:
+        if all_commits:
+            raise click.UsageError("--all-commits shows the log of one model: name it")
+        _of_all(choose(shards, target, (), all_owners), target, limit, output)
+        return
     inputs = [companion for shard in choose(shards, target, (), all_owners) for companion in shard.inputs]
     shard = next((companion for companion in inputs if companion.relation == model), None)
     shard = shard or choose_one(shards, target, model, all_owners)
     reader, _ = shard.opened()
     with failing(shard.relation), progress(f"reading the log of {shard.relation}"):
         commits = reader.history(limit) if all_commits else runs_of(reader, limit + 1)
-        before = previous_definitions(commits)
-        values = [
-            {**commit_values(commit), "message": message(commit, before.get(commit.version)), "diff": None}
-            for commit in commits
-        ][-limit:]
+        before, values = previous_definitions(commits), _values(commits)[-limit:]
         for each in values:
             if each["version"] in before and before[each["version"]] != each["definition"]:
                 each["diff"] = definition_diff(reader, commits, each["version"])
@@ -188,3 +203,34 @@ def history(
             output.text(
                 f"new query at {time_text(each['time'] // 1000 * 1000)}:", *shortened(each["diff"]), ""
             )
+
+
+def _values(commits: Sequence[Commit]) -> list[dict[str, Any]]:
+    """Commits as JSON, with what is to say of each. ``commits`` are in order."""
+    before = previous_definitions(commits)
+    return [
+        {**commit_values(commit), "message": message(commit, before.get(commit.version)), "diff": None}
+        for commit in commits
+    ]
+
+
+def _of_all(shards: Sequence[DiscoveredShard], target: Target, limit: int, output: Printer) -> None:
+    """Show the newest ``limit`` of what happened to all these shards. What cannot be read is left
+    out: `status` shows it.
+    """
+
+    def newest(shard: DiscoveredShard) -> list[dict[str, Any]]:
+        if shard.reader is None:
+            return []
+        try:
+            values = _values(runs_of(shard.reader, limit + 1))[-limit:]
+        except Exception as error:
+            click.echo(f"{shard.relation}: {words(error)}", err=True)
+            return []
+        return [{"model": shard.model, "relation": shard.relation, **each} for each in values]
+
+    with progress(f"reading {len(shards)} logs"):
+        values = [each for listed in in_parallel(newest, shards) for each in listed]
+    values.sort(key=lambda each: int(each["time"]), reverse=True)
+    output.json({"project": target.project, "target": target.name, "commits": values[:limit]})
+    output.table([WHEN, TableColumn("model", lambda c: str(c["model"])), *COLUMNS[1:]], values[:limit])

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.cli.comparison import (
     takes_detailed_exitcode,
     takes_sample,
 )
-from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, terminated_as_interrupted
+from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, in_project_order, terminated_as_interrupted
 from dbt.adapters.mvsink.cli.discovery import progress
 from dbt.adapters.mvsink.cli.model_plan import ModelPlan, planned, planned_against
 from dbt.adapters.mvsink.cli.rehearsal import rehearsal
@@ -59,11 +59,14 @@ def exit_code(plans: Iterable[ModelPlan], detailed: bool) -> int:
 
 def _change(plan: ModelPlan) -> str:
     if plan.error:
-        return ""
+        return "fails"
     if plan.inserted is None or plan.deleted is None:
         return "?"
     errors = f" (errors {plan.errors:,})" if plan.errors else ""
-    return f"+{plan.inserted:,} -{plan.deleted:,}{errors}"
+    if plan.generation and plan.difference is None:
+        return f"{plan.inserted:,} rows, rebuilt{errors}"
+    compared = plan.difference is None or not (plan.columns_removed or plan.columns_retyped)
+    return f"{'' if compared else 'at least '}+{plan.inserted:,} -{plan.deleted:,}{errors}"
 
 
 def _gate(plan: ModelPlan) -> str:
@@ -91,7 +94,7 @@ COLUMNS: list[TableColumn[ModelPlan]] = [
     TableColumn("model", lambda p: p.model),
     TableColumn("change", _change),
     TableColumn("computed", _computed, optional=True, shrinks=True),
-    TableColumn("new generation", lambda p: p.generation, optional=True),
+    TableColumn("rebuilt", lambda p: p.generation, optional=True),
     TableColumn(
         "columns added",
         lambda p: ", ".join(f"{name} {kind}" for name, kind in p.columns_added.items()),
@@ -102,13 +105,12 @@ COLUMNS: list[TableColumn[ModelPlan]] = [
     TableColumn("gate", _gate, optional=True),
     TableColumn("overtaken", lambda p: p.overtaken, optional=True),
     TableColumn("left as it is", lambda p: p.paused, optional=True),
-    TableColumn("error", lambda p: p.error, optional=True),
 ]
 
 
 AGAINST: list[TableColumn[ModelPlan]] = [
     TableColumn("model", lambda p: p.model),
-    TableColumn("added", lambda p: _rows(p, "only_in_b", p.inserted), right=True),
+    TableColumn("added", lambda p: "fails" if p.error else _rows(p, "only_in_b", p.inserted), right=True),
     TableColumn("removed", lambda p: _rows(p, "only_in_a", 0), right=True),
     TableColumn("changed", lambda p: _rows(p, "changed", 0), right=True),
     TableColumn("errors", lambda p: count_text(p.errors or None), optional=True, right=True),
@@ -118,7 +120,6 @@ AGAINST: list[TableColumn[ModelPlan]] = [
     TableColumn("next refresh", lambda p: time_text(p.next_refresh), optional=True),
     TableColumn("gate", _gate, optional=True),
     TableColumn("left as it is", lambda p: p.paused, optional=True),
-    TableColumn("error", lambda p: p.error, optional=True),
 ]
 
 
@@ -211,7 +212,6 @@ def plan(
         raise click.UsageError("--quick has no meaning with --against, which runs every selected model")
     else:
         plans = _against(dbt, target, against, selection)
-    plans.sort(key=lambda each: each.model)
     _print(plans, target, against, output, all_columns)
     click.get_current_context().exit(exit_code(plans, detailed_exitcode))
 
@@ -226,9 +226,12 @@ def _read_only(dbt: Dbt, target: Target, selection: Selection, quick: bool) -> l
         results = reading.run(maintained, manifest) if maintained else []
     plans = {ran.unique_id: planned(ran) for ran in results}
     changing = [name for name, each in plans.items() if each.changes or each.fails or each.pending]
+    tasks = {model.unique_id for model in models if model.materialized == TASK}
     later = behind(models, changing, manifest)
-    again = Behind(dbt, target, selection.sample, plans, later, quick)
-    return list({**plans, **again.plans(models)}.values())
+    later = behind(models, [*changing, *(tasks & later.keys())], manifest)
+    again = Behind(dbt, target, selection.sample, plans, later, tasks, quick)
+    plans |= again.plans(models)
+    return [plans[name] for name in in_project_order(manifest, plans)]
 
 
 def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> list[ModelPlan]:
@@ -243,7 +246,11 @@ def _against(dbt: Dbt, target: Target, against: str, selection: Selection) -> li
         for model in models:
             if model.materialized == TASK:
                 click.echo(f"{model.name} is a continual task and is not planned: {TASKS_NOT_RUN}", err=True)
-        return [planned_against(each) for each in place.run(models, manifest, selection.sample)]
+        plans = {
+            each.ran.unique_id: planned_against(each)
+            for each in place.run(models, manifest, selection.sample)
+        }
+        return [plans[name] for name in in_project_order(manifest, plans)]
 
 
 def _print(
@@ -266,7 +273,9 @@ def _print(
 
 
 def _details(plan: ModelPlan, all_columns: bool) -> list[str]:
-    """The sample of a model's rows, and how they were paired."""
+    """The sample of a model's rows and how they were paired, or why the run would fail."""
+    if plan.error:
+        return plan.error.strip().splitlines()
     if plan.difference is None:
         return list(sample_lines(plan))
     return [*notes_of(plan.difference), *sample_of(plan.difference, all_columns)]
