@@ -144,7 +144,7 @@ class Feed:
     random: Random
     newest: dict[int, dict[str, object]] = field(default_factory=dict)  # by order_id
     waiting: list[tuple[int, int]] = field(default_factory=list)  # late: the day they come, order_id
-    held: dict[int, dict[str, object]] = field(default_factory=dict)
+    withheld: dict[int, dict[str, object]] = field(default_factory=dict)
 
     def day(self, number: int, *, rate: str = "1.25") -> None:
         """The files of that day: new orders, late ones, corrections, deletions. The first one also
@@ -155,10 +155,10 @@ class Feed:
         rows = [self._new(number, index, date) for index in range(self.per_day * days)]
         late = [row for row in rows if self.random.random() < LATE]
         for row in late:
-            self.held[int(str(row["order_id"]))] = row
+            self.withheld[int(str(row["order_id"]))] = row
             self.waiting.append((number + self.random.randint(1, 5), int(str(row["order_id"]))))
         rows = [row for row in rows if row not in late]
-        rows += [self.held.pop(key) for due, key in self.waiting if due <= number]
+        rows += [self.withheld.pop(key) for due, key in self.waiting if due <= number]
         self.waiting = [each for each in self.waiting if each[0] > number]
         known = sorted(self.newest)
         for key in self.random.sample(known, int(len(known) and self.per_day * (CORRECTED + DELETED))):

@@ -31,16 +31,20 @@ def test_the_published_schema_is_what_is_generated():
 
 
 BY_HAND = [  # where the prose names a default: the page, what it says there, the option, its default
-    ("README.md", "(`verify`, once a day by default)", "verify", "1 day"),
+    ("README.md", "(`verify`, at the latest after 7 days by default)", "verify", "auto"),
     ("README.md", "(`retain_history`, one day by default)", "retain_history", "1 day"),
-    ("docs/configuration.md", "by default, one run a day evaluates it", "verify", "1 day"),
-    ("docs/incremental.md", "By default, every query is evaluated in full once a day", "verify", "1 day"),
-    ("docs/incremental.md", "With the default of a day, a model that runs", "verify", "1 day"),
+    ("docs/configuration.md", "By default (`auto`) a run evaluates it anyway", "verify", "auto"),
+    ("docs/incremental.md", "By default, every query is evaluated in full at the latest", "verify", "auto"),
     ("docs/incremental.md", "no more than the default of a day: its history", "retain_history", "1 day"),
     ("docs/incremental.md", "| `incremental` | | |---|---| | `auto` (default) |", "incremental", "auto"),
     ("docs/incremental.md", "| `state` | | |---|---| | `auto` (default) |", "state", "auto"),
-    ("docs/reliability.md", "A verification finds it, once a day by default", "verify", "1 day"),
-    ("docs/design/sink.md", "(`sink/verify.py`, once a day by default)", "verify", "1 day"),
+    (
+        "docs/reliability.md",
+        "A verification finds it, at the latest after 7 days by default",
+        "verify",
+        "auto",
+    ),
+    ("docs/design/sink.md", "(`sink/verify.py`, at the latest after 7 days by default)", "verify", "auto"),
     ("docs/design/refresh.md", "refresh: on_commit # default", "refresh", "on_commit"),
     ("docs/design/tasks.md", "With `initial_snapshot: true` (default)", "initial_snapshot", True),
     ("docs/design/why.md", "**Files are copied** into the companion by default", "input_files", "copied"),

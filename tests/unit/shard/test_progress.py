@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dbt.adapters.mvsink.shard import Progress, compact_with_pyarrow, files_number, untouched
@@ -49,6 +51,17 @@ def test_runs_are_counted_from_the_last_verification(handle):
         handle.compare_and_append_batch([], at(number), at(number + 1), progress=progress)
         counted.append(handle.state().unverified)
     assert counted == [0, 1, 0, 1, 2, 0, 1]
+
+
+def test_the_time_of_runs_is_added_up_from_the_last_verification_that_was_due(handle):
+    observed = []
+    for number, (verifying, spent, verified) in enumerate(
+        [(900, None, 1), (None, 40, None), (None, 50, 7), (1_000, None, 8), (None, 5, None)]
+    ):
+        progress = replace(known(handle, verified=verified), verifying=verifying, spent=spent)
+        handle.compare_and_append_batch([], at(number), at(number + 1), progress=progress)
+        observed.append((handle.state().verifying, handle.state().spent))
+    assert observed == [(900, 0), (900, 40), (900, 90), (1_000, 0), (1_000, 5)]
 
 
 def test_an_append_without_progress_makes_the_origin_unknown(handle):

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.shard_sql.properties import (
     stored_spec,
     watched_shard,
 )
+from dbt.adapters.mvsink.shard_sql.verification import stored_policy
 from tests.support.shards import SCHEMA
 
 STATE = ShardState(7, UUID(int=1), SCHEMA, 0, uri="/shards/mart/orders")
@@ -36,6 +37,7 @@ READS: dict[str, tuple[Any, str, list[str]]] = {
     "holds": (held_shards, "held", ["{}", "[3]", '"abc"']),
     "freshness": (stored_freshness, "freshness", ["[]", '{"warn_after": "x"}', '{"error_after": 1.5}']),
     "pause": (pause_of, "paused", ["[]", "3", '{"by": "me"}', '{"by": 1, "at": 2}', '{"by": "me", "at": "x"}']),
+    "verification": (stored_policy, "verify", ["[]", '{"interval": "x"}', '{"runs": 1.5}', '{"budget": 1}']),
     "sample": (is_sample, "sampled", ["[]", "3", "null"]),
 }  # fmt: skip
 NO_JSON = ["", "{", "1e400", "NaN", "[" * 10_000, '"\udcff"', "9" * 5000]

@@ -72,11 +72,11 @@ def message(commit: Commit, definition_before: str | None) -> str:
     """
     note = commit.note
     why = _REASONS.get(note.why)
-    unusual = note.mode == "evaluated" and why is not None and How.USUAL not in why.how
+    worth_saying = why is Why.NEW_FILES or (why is not None and How.USUAL not in why.how)
     parts = (
         "new query" if definition_before and note.definition not in ("", definition_before) else "",
         f"{note.drift:,} rows of another tool taken back" if note.drift else "",
-        note.reason if unusual else "",
+        note.reason if worth_saying and note.mode == "evaluated" else "",
         "" if not note.purpose or note.purpose.startswith(OWN) else note.purpose,
         "final" if commit.upper is not None and commit.upper.is_empty() else "",
     )

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ from dbt.adapters.mvsink.shard_sql.stager import Stager
 
 MAX_TRIES = 3
 RACY = 2_000  # ms: of files whose times are whole seconds, a younger one may change unseen
+LATEST = 100  # files of a list that a message may name or count
 BOOKS = ("mv_file", "mv_path")
 BOOK_TYPES = ("bigint", "string")
 APPEND_ONLY, COPIED = "append_only", "unset"
@@ -135,6 +137,8 @@ class FilesFormat:
             number_of(map(str, files)),
             definition=stable(table.description),
             size=sum(file.size for file in files.values()),
+            count=len(files),
+            latest=tuple(nlargest(LATEST, ((file.modified, file.path) for file in files.values()))),
         )
 
     def is_at(self, path: Path) -> bool:

@@ -32,6 +32,8 @@ from dbt.adapters.mvsink.shard import ShardState, files_number, number_of
 
 # what the ids of a shard's further numbers end with
 FILES, COLUMNS, VERSION = "/files", "/columns", "/version"
+COUNT, MODIFIED = "/count", "/modified"  # of a list of files
+NAMED = 3  # files in a message
 SHARD = "shard"  # the kind of maintained models
 CLOCK = "clock"  # the kind of `mv_now()`
 FILE_LIST = "files"  # the kind of tables of files
@@ -46,7 +48,9 @@ class Position:
     ``version`` the version of its log. ``columns`` is a number for the columns that it shows, in
     order and with their types, because a query may name them by position. ``definition`` is what
     else decides its rows. ``size`` is the number of bytes that hold its rows, or None. ``location``
-    is that of a Delta table. ``problem`` says, as a clause, why the position cannot be known.
+    is that of a Delta table. Of a list of files, ``count`` is their number, and ``latest`` are the
+    newest of them: when each was modified (ms), and its path. ``problem`` says, as a clause, why
+    the position cannot be known.
     """
 
     name: str
@@ -61,6 +65,8 @@ class Position:
     version: int | None = None
     size: int | None = None
     location: str = ""
+    count: int | None = None
+    latest: tuple[tuple[int, str], ...] = ()
 
     def numbers(self) -> Iterator[tuple[str, int]]:
         """The numbers that are recorded, by id."""
@@ -72,6 +78,9 @@ class Position:
                 yield self.id + COLUMNS, self.columns
             if self.version is not None:
                 yield self.id + VERSION, self.version
+            if self.count is not None and self.latest:
+                yield self.id + COUNT, self.count
+                yield self.id + MODIFIED, self.latest[0][0]
 
     def unchanged(self, recorded: Callable[[str], int | None]) -> bool:
         """Whether its rows are those that were read at the ``recorded`` position."""
@@ -85,6 +94,25 @@ class Position:
         if self.files is None or number is None:
             return number == self.number
         return recorded(self.id + FILES) == self.files and self.newest <= number <= self.number
+
+    def new_files(self, recorded: Callable[[str], int | None]) -> str:
+        """Which files are new since the ``recorded`` position, and how many are gone, as a clause;
+        empty if that is not known. A file that was written again counts as both.
+        """
+        count, modified = recorded(self.id + COUNT), recorded(self.id + MODIFIED)
+        if count is None or modified is None or self.count is None:
+            return ""
+        new = [path.rsplit("/", 1)[-1] for time, path in self.latest if time > modified]
+        gone = count + len(new) - self.count
+        more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
+        at_least = "at least " if new and len(new) == len(self.latest) < self.count else ""
+        added = (
+            f"{at_least}{len(new)} new file{'s'[: len(new) != 1]}: {', '.join(new[:NAMED])}{more}"
+            if new
+            else ""
+        )
+        removed = f"{gone} gone or replaced" if gone > 0 and not at_least else ""
+        return ", ".join(filter(None, (added, removed)))
 
     def reshaped(self, recorded: Callable[[str], int | None]) -> bool:
         """Whether it may show other columns than it had when it was read."""

@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.engine import columns_added
 from dbt.adapters.mvsink.engine.types import plain
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.explanation import Explanation
+from dbt.adapters.mvsink.reasons import Why
 from dbt.adapters.mvsink.shard import Antichain, ReadPoints
 from dbt.adapters.mvsink.shard_sql import Counts, Kind
 from dbt.adapters.mvsink.sink import Drift, Outcome, Preview, Superseded
@@ -223,6 +224,8 @@ def _how(outcome: Outcome) -> str:
     """One short code: ``(incremental)``, ``(full: much changed)``. `long_reason` has the rest."""
     written = outcome.written
     why = "" if written.full.usual or written.incremental else written.full.why.short
+    if written.full.why is Why.NEW_FILES and not written.incremental:
+        why = written.full.about[1].partition(":")[0]  # though every run of such a model has some
     first = written.loaded and not outcome.generation  # there was nothing to verify
     if outcome.verified and not first:
         right = written.drift is not None and written.drift.counts.nothing
