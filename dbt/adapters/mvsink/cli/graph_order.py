@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, in_parallel
 from dbt.adapters.mvsink.shard_sql.properties import watched_shard
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -16,9 +16,10 @@ def in_graph_order(shards: Sequence[DiscoveredShard]) -> list[DiscoveredShard]:
     """
     numbers = {shard.relation.lower(): number for number, shard in enumerate(shards)}
     numbers |= {shard.uri: number for number, shard in enumerate(shards)}
+    inputs = in_parallel(lambda shard: set(_inputs(shard)), shards)
     read = {
-        number: {numbers[each] for each in _inputs(shard) if each in numbers} - {number}
-        for number, shard in enumerate(shards)
+        number: {numbers[each] for each in names if each in numbers} - {number}
+        for number, names in enumerate(inputs)
     }
     sorter, ordered = TopologicalSorter(read), []
     try:
