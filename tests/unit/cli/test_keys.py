@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
-from dbt.adapters.mvsink.cli.comparison import ModelKey, known_key
+from dbt.adapters.mvsink.cli.comparison import ModelKey, grouped_key, known_key
 from tests.support.dbt_on_duckdb import node, unique_test
 
 M = "model.shop.m"
@@ -49,3 +50,26 @@ def test_the_key_of_a_model(model, tests, key):
 
 def test_a_model_that_is_gone_has_none():
     assert known_key(SimpleNamespace(nodes={}), M, ["id"]) is None
+
+
+GROUPED = {
+    "names": ("select day, k, sum(x) s from {model.shop.t} group by day, k", ("day", "k")),
+    "an alias": ("select date(at) as day, count(*) n from t group by date(at)", ("day",)),
+    "the alias itself": ("select date(at) as day, count(*) n from t group by day", ("day",)),
+    "numbers": ("select k, day, max(x) m from t group by 2, 1", ("day", "k")),
+    "all": ("select k, day, max(x) m from t group by all", ("k", "day")),
+    "below WITH": ("with w as (select * from t) select day, min(x) m from w group by day", ("day",)),
+    "not shown": ("select sum(x) s from t group by day", None),
+    "not compared": ("select gone, sum(x) s from t group by gone", None),
+    "a number out of range": ("select day, sum(x) s from t group by 7", None),
+    "an inner one": ("select * from (select day, sum(x) s from t group by day)", None),
+    "no query": ("select from where", None),
+    "no text": ("", None),
+}
+
+
+@pytest.mark.parametrize(("query", "columns"), GROUPED.values(), ids=GROUPED)
+def test_a_model_without_a_key_is_paired_by_what_it_groups_by(query, columns):
+    state = SimpleNamespace(properties={"definition": json.dumps({"sql": query})}, version=1, uri="")
+    expected = None if columns is None else ModelKey(columns, "group by")
+    assert grouped_key(state, ["id", "day", "K", "s", "n", "m"]) == expected

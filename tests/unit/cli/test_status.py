@@ -90,7 +90,7 @@ def test_the_wide_table_of_a_shard(shop, orders):
 
 def test_empty_columns_are_omitted(shop, orders):
     assert heading(shop.run("status", "--wide").stdout) == (
-        "model kind + - since upper lag last refresh next refresh rows updates files size recent"
+        "model kind + - history from to lag last refresh next refresh rows updates files size recent"
     )
 
 
