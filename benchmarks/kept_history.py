@@ -45,7 +45,7 @@ def main() -> None:
         print(f"{'history of':<12}{'a read':>9}{'other':>9}{'ratio':>8}")
         for name, other in (("a week", "a day"), ("a day", "plain"), ("a week", "plain")):
             reads = [reading(session, views.get(each, "select * from plain")) for each in (name, other)]
-            seconds, reference = in_turn(arguments.rounds, *reads, 2)
+            seconds, reference = in_turn(arguments.rounds, reads[0], reads[1])
             print(
                 f"{name:<12}{seconds:>9.2f}{reference:>9.2f}{seconds / reference:>8.2f}  ({other})",
                 flush=True,
