@@ -210,11 +210,12 @@ def test_markdown(shop, dbt):
     ]
     assert "| customers | +1 -0 | every run |  | would fail: 2 rows, max\\_change allows 1 |" in lines
     folded = lines.index("<details><summary>orders</summary>")
-    assert lines[folded + 2 : folded + 7] == [
+    assert lines[folded + 2 : folded + 8] == [
         "```diff",
         "   id  name",
         "+  1   NULL  (2 copies)",
         "-  error: division by zero",
+        "... --sample shows more",
         "```",
     ]
 

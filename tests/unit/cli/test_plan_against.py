@@ -305,7 +305,7 @@ def test_a_comment(shop, aside, prod):
         "<details><summary>orders</summary>",
         "",
         "```diff",
-        "no key is known (a unique test, or a constraint): a changed row is one only in A and one only in B",
+        "no key is known (a unique test, or a constraint): a changed row is one only now and one only after the run",
         "   x",
         "-  'b'",
         "+  'x'",

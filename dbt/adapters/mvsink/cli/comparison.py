@@ -259,23 +259,23 @@ def _by_column(values: Values) -> str:
     return ", ".join(f"{name} in {count:,}" for name, count in values["changed_values"].items())
 
 
-def notes_of(values: Values) -> Iterator[str]:
+def notes_of(values: Values, a: str = "in A", b: str = "in B") -> Iterator[str]:
     """What is to know about the counts: rows that could not be paired, columns that were not
-    compared.
+    compared. ``a`` and ``b`` are the sides, for people.
     """
     if not values["key"] and values["only_in_a"] and values["only_in_b"]:
-        yield "no key is known (a unique test, or a constraint): a changed row is one only in A and one only in B"
+        yield f"no key is known (a unique test, or a constraint): a changed row is one only {a} and one only {b}"
     repeated, errors, columns = values["repeated_keys"], values["errors"], values["columns"]
     if repeated:
         subject = "1 key occurs" if repeated == 1 else f"{repeated:,} keys occur"
         yield f"{subject} more than once on a side: the rows are not paired"
     if errors:
         yield f"{errors:,} recorded error{'' if errors == 1 else 's'} on one side only"
-    for side in "ab":
+    for side, name in (("a", a), ("b", b)):
         if columns[f"only_in_{side}"]:
-            yield f"columns only in {side.upper()}, not compared: {', '.join(columns[f'only_in_{side}'])}"
-    for name, (a, b) in columns["retyped"].items():
-        yield f"not compared: {name}, which is {a} in A and {b} in B"
+            yield f"columns only {name}, not compared: {', '.join(columns[f'only_in_{side}'])}"
+    for column, (before, after) in columns["retyped"].items():
+        yield f"not compared: {column}, which is {before} {a} and {after} {b}"
 
 
 def sample_of(values: Values, all_columns: bool = False) -> Iterator[str]:

@@ -150,6 +150,8 @@ def sample_lines(plan: ModelPlan) -> Iterator[str]:
         for update in plan.sample
     ]
     yield from row_lines(rows, list(dict.fromkeys(name for row in rows for name in row.cells)))
+    if rows and (plan.inserted or 0) + (plan.deleted or 0) + plan.errors > sum(row.copies for row in rows):
+        yield "... --sample shows more"
 
 
 @click.command()
@@ -278,4 +280,5 @@ def _details(plan: ModelPlan, all_columns: bool) -> list[str]:
         return plan.error.strip().splitlines()
     if plan.difference is None:
         return list(sample_lines(plan))
-    return [*notes_of(plan.difference), *sample_of(plan.difference, all_columns)]
+    notes = notes_of(plan.difference, "now", "after the run")
+    return [*notes, *sample_of(plan.difference, all_columns)]
