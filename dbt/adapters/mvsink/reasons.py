@@ -59,7 +59,7 @@ class Why(enum.Enum):
     NO_POSITION = "no_position", "no earlier position of {} is recorded", How.BOTH
     COLUMNS = "columns", "the columns of {} changed", How.EXPECTED
     NO_CHANGES = "no_changes", "{} changed, and what changed in it is not known{}", How.USUAL
-    NEW_FILES = "new_files", "{} changed: {}", How.USUAL
+    NEW_FILES = "new_files", "{} changed: {}{}", How.USUAL
     NOT_READ_HERE = (
         "not_read_here",
         "{} changed, and the query is read here as if it did not have it",

@@ -90,6 +90,8 @@ class TestUnchanged:
         if mode != "never":
             why = third["through_a_refused_view"]["not_incremental"]
             assert "read through the view spark_catalog" in why and why.endswith(".files with its catalog")
+            assert "changed: 1 new file: 3.parquet: it is read" in why
+            assert "(full: 1 new file)" in third["through_a_refused_view"]["_message"]
             assert "in spark_catalog" in third["clock_of_a_view"]["not_incremental"]
         assert self.rows(project, "over_both") == [(1, 3), (2, 3), (3, 3)]
         fourth = self.run(project, "--select", *names)

@@ -30,7 +30,7 @@ LINES: list[tuple[dict[str, Any], str]] = [
     ),
     ({"verified": True, "full": EvaluateFully(Why.SMALL)}, " (verified)"),
     ({"full": EvaluateFully(Why.SMALL)}, ""),
-    ({"full": EvaluateFully(Why.NEW_FILES, "raw.t", "2 new files: a, b")}, " (full: 2 new files)"),
+    ({"full": EvaluateFully(Why.NEW_FILES, "raw.t", "2 new files: a, b", "")}, " (full: 2 new files)"),
     ({"full": EvaluateFully(Why.MUCH_CHANGED, "cat.shop.orders", "14%")}, " (full: much changed)"),
     (
         {"full": EvaluateFully(Why.ROW_AMBIGUOUS), "rewritten": "a view was replaced"},

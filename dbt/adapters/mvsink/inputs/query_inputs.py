@@ -78,9 +78,9 @@ class QueryInputs:
             return EvaluateFully(Why.COLUMNS, position.name)
         if self._followed(position):
             return None
-        if files := position.new_files(self.recorded):
-            return EvaluateFully(Why.NEW_FILES, position.name, files)
         why = self._view_above(position.name)
+        if files := position.new_files(self.recorded):
+            return EvaluateFully(Why.NEW_FILES, position.name, files, why)
         return EvaluateFully(Why.NO_CHANGES, position.name, why)
 
     def _followed(self, position: Position) -> bool:
