@@ -8,6 +8,7 @@ import datetime
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 from random import Random
 
@@ -63,10 +64,10 @@ models:
     columns:
       - {{name: order_id, data_type: bigint, constraints: [{{type: not_null}}], data_tests: [unique]}}
       - {{name: customer_id, data_type: int, constraints: [{{type: not_null}}]}}
-      - {{name: country, data_type: string, data_tests: [not_null, {{relationships: {{arguments: {{to: ref('countries'), field: code}}}}}}]}}
+      - {{name: country, data_type: string, data_tests: [not_null, {{relationships: {related}}}]}}
       - {{name: day, data_type: date}}
       - {{name: amount, data_type: "{amount}", constraints: [{{type: check, expression: "amount >= 0"}}]}}
-      - {{name: status, data_type: string, data_tests: [{{accepted_values: {{arguments: {{values: [placed, paid, sent]}}}}}}]}}
+      - {{name: status, data_type: string, data_tests: [{{accepted_values: {accepted}}}]}}
 seeds:
   - name: countries
     columns: [{{name: code, data_tests: [unique, not_null]}}, {{name: title, data_tests: [not_null]}}]
@@ -96,6 +97,14 @@ from transform {{{{ ref('orders') }}}} using (select order_id, amount, status fr
 }
 
 
+def schema(amount: str) -> str:
+    """The properties of the models, as the installed dbt spells the arguments of tests."""
+    related, accepted = "{to: ref('countries'), field: code}", "{values: [placed, paid, sent]}"
+    if version("dbt-core") >= "1.11":  # 1.10 does not know this, later ones warn without it
+        related, accepted = (f"{{arguments: {each}}}" for each in (related, accepted))
+    return SCHEMA.format(amount=amount, related=related, accepted=accepted)
+
+
 @dataclass
 class Shop:
     """The project at ``root``, as it is after the deployments so far."""
@@ -118,7 +127,7 @@ class Shop:
             "macros/register.sql": REGISTER,
             "seeds/countries.csv": seed + "\n",
             "models/sources.yml": SOURCES,
-            "models/schema.yml": SCHEMA.format(amount=self.amount),
+            "models/schema.yml": schema(self.amount),
         }
         for path, text in files.items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +141,7 @@ class Shop:
         words = {"amount": self.amount, "factor": self.factor, "customers": self.customers}
         for name, text in MODELS.items():
             (self.root / "models" / f"{name.format(**words)}.sql").write_text(text.format(**words))
-        (self.root / "models" / "schema.yml").write_text(SCHEMA.format(amount=self.amount))
+        (self.root / "models" / "schema.yml").write_text(schema(self.amount))
 
 
 @dataclass
