@@ -148,7 +148,7 @@ class Month:
         self.mvsink("history", "--target", "prod", "--limit", "8")
         if number % 14 == 2:
             self.dbt("build", "--target", "dev", "--exclude", "margin", passes=None, user="eve")
-            # its task is not reset after the change of types; `max_change` stops two weeks of changes
+            # its task is not reset; `max_change` stops two weeks of changes
             self.compare("dev", expected_failures={"margin", "order_log", self.shop.customers})
 
     def bad_deploy(self, number: int) -> None:
