@@ -116,3 +116,6 @@ class TestIncidents(Base):
         vars = json.dumps({"mvsink_read_only": True})
         _, out = run_dbt_and_capture(["--warn-error", "run", "--select", "mv", "--vars", vars])
         assert "read-only: would write +0 -2" in out and "WARN" not in out.replace("WARN=0", "")
+        self.set_model(project, MV.replace("name from", "uuid() as name from"))  # a run warns of that
+        run_dbt(["--warn-error", "run", "--select", "mv", "--vars", vars])
+        self.set_model(project, MV)

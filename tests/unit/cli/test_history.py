@@ -123,7 +123,7 @@ def month(shop):
     undo, a pause.
     """
     handle = shop.shard("s.m", "m")
-    old, new = "select x\nfrom t\nwhere x > 1", "select x\nfrom t\nwhere x > 2"
+    old, new = "select x\nfrom t\n-- old\nwhere x > 1", "select x\nfrom t\n++ new\nwhere x > 2"
     run(handle, NOW - 9 * HOUR, ("a", 1), ("b", 1), query=old, mode="loaded", rows_inserted=2)
     run(handle, NOW - 8 * HOUR, query=old)
     run(handle, NOW - 7 * HOUR, ("c", 1), query=old, mode="incremental", rows_inserted=1)
@@ -164,9 +164,11 @@ def test_without_a_model_the_newest_of_all_are_shown(shop, month, orders):
 
 def test_a_changed_query_is_shown_by_its_lines(shop, month):
     changed = [each for each in shop.as_json("history", "m")["commits"] if each["diff"]]
-    assert [each["diff"] for each in changed] == [[" from t", "-where x > 1", "+where x > 2"]]
+    assert [each["diff"] for each in changed] == [
+        [" from t", "--- old", "-where x > 1", "+++ new", "+where x > 2"]
+    ]
     shown = shop.run("history", "m").stdout
-    assert "new query at " in shown and "  -where x > 1\n  +where x > 2\n" in shown
+    assert "new query at " in shown and "  -where x > 1\n  +++ new\n  +where x > 2\n" in shown
     assert "where x" not in shop.run("history", "m", "--limit", "3").stdout
 
 

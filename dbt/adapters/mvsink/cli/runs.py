@@ -18,7 +18,6 @@ SHOWN_LINES = 40  # of a difference of texts; the JSON has all
 WAYS = {"incremental": "incremental", "sums": "incremental", "evaluated": "evaluated"}
 LOADED = "loaded"
 OWN = ("mv_sink(", "task(", "fold(")  # purposes that say nothing else
-SHOWN_KINDS = ("evolve", "schema")
 BY = ("paused by", "released by", "drop")
 _REASONS = {why.code: why for why in Why}
 
@@ -117,9 +116,11 @@ def _query_of(reader: ReadHandle, run: Commit, following: int | None) -> str | N
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """A unified diff without its headings."""
-    for line in difflib.unified_diff(before, after, lineterm="", n=1):
-        if not line.startswith(("---", "+++", "@@")):
+    """A unified diff without its headings, of which the first two lines name no files. A line of
+    SQL that is a comment begins with `--`, too.
+    """
+    for line in list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]:
+        if not line.startswith("@@"):
             yield line
 
 
