@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.sink.errors import CannotBeIncremental
 from dbt.adapters.mvsink.sink.round import Round, Written
 from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, LOADED, SUMMED
 
-ABOUT = ("shop.orders", "31%")
+ABOUT = ("shop.orders", "31%", "")  # as many as the longest sentence has holes
 REASONS = st.sampled_from([why for why in Why if why is not Why.UNSAID])
 MODES = st.sampled_from([EVALUATED, INCREMENTAL, LOADED, SUMMED, ""])
 NOTES = st.lists(
