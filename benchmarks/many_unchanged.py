@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import statistics
 import tempfile
 import threading
@@ -86,6 +87,7 @@ class Project:
         self._write(2)
         self.run("unchanged", 4)
         self.run("unchanged", 4)  # so that what is copied has run unchanged before
+        shutil.copytree(self._shards / name_of(1), self._original)  # before it has a checkpoint
 
     def grow(self, models: int) -> None:
         """Add models, up to so many, with shards and views that show what they should."""
@@ -96,11 +98,11 @@ class Project:
         some = self._session._jvm.scala.Some
         names = [str(original.productElementName(at)) for at in range(original.productArity())]
         values = {name: original.productElement(at) for at, name in enumerate(names)}
-        text, shard = values["viewText"].get(), self._shards / name_of(1)
-        ids = set(UUID.findall(text)) | set(UUID.findall((shard / FIRST_COMMIT).read_text()))
+        text = values["viewText"].get()
+        ids = set(UUID.findall(text)) | set(UUID.findall((self._original / FIRST_COMMIT).read_text()))
         for number in range(present, models):
             new = {name_of(1): name_of(number)} | {each: str(uuid.uuid4()) for each in sorted(ids)}
-            copied(shard, self._shards / name_of(number), new)
+            copied(self._original, self._shards / name_of(number), new)
             for changed in ("viewText", "viewOriginalText"):
                 values[changed] = some(replaced(text, new))
             values["identifier"] = original.identifier().copy(
@@ -152,6 +154,11 @@ class Project:
     @property
     def _shards(self) -> Path:
         return self._place / "unchanged" / ".mvsink" / "shards" / "s"
+
+    @property
+    def _original(self) -> Path:
+        """The second model's shard, as it was when the project was made."""
+        return self._place / "original"
 
     def _write(self, models: int) -> None:
         for kind in KINDS:

@@ -44,8 +44,9 @@ def slowest(runs: Sequence[VariantRun], count: int) -> Iterator[str]:
 
 def choices(runs: Sequence[VariantRun]) -> Iterator[str]:
     """For each change and each model that can be incremental after it: seconds from the changes, of
-    evaluating the query, and with `auto`, whose last way is judged. Of the steps of one name the
-    first does not count if there are more.
+    evaluating the query, and with `auto`, whose last way is judged. A way's seconds are the median
+    of all runs that took it, those of `auto` among them. Of the steps of one name the first does
+    not count if there are more.
     """
     wrong = total = 0
     yield f"{'step':<10}{'model':<27}{'always':>8}{'never':>8}{'auto':>8}  auto was"
@@ -53,11 +54,14 @@ def choices(runs: Sequence[VariantRun]) -> Iterator[str]:
         ways = {way: [run for run in runs if (run.step, run.variant) == (step, way)] for way in WAYS}
         counted = {way: of_way[1:] or of_way for way, of_way in ways.items()}
         for model, last in counted["ours"][-1].models.items():
-            always, never, auto = (
-                statistics.median(run.models[model].seconds for run in counted[way]) for way in WAYS
-            )
             if counted["always"][-1].models[model].way != "incremental":
                 continue  # nothing changed, or there is no choice
+            ran = [run.models[model] for way in WAYS for run in counted[way]]
+            auto = statistics.median(run.models[model].seconds for run in counted["ours"])
+            always, never = (
+                statistics.median(each.seconds for each in ran if each.way == way)
+                for way in ("incremental", "evaluated")
+            )
             incremental = last.way == "incremental"
             right = is_right(always, never) if incremental else is_right(never, always)
             total, wrong = total + 1, wrong + (not right)
