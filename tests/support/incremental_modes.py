@@ -45,5 +45,6 @@ def unlimited(patch: pytest.MonkeyPatch) -> None:
     """However much changed, and however quickly the query is evaluated."""
     patch.setattr(limits, "QUICK_EVALUATION", 0)
     patch.setattr(limits, "FEW_CHANGES", 0)
+    patch.setattr(limits, "TRIED_CHANGES", 0)
     for each in ("MAX_CHANGED", "MAX_CHANGED_LINEAR", "MAX_KEYS", "MANY_ROWS"):
         patch.setattr(limits, each, NoLimit(math.inf))

@@ -24,6 +24,9 @@ MANY_ROWS = 100_000
 # Of an input: as many changes are never a large share of its rows. Inputs that begin empty, or with
 # a few rows, would seem to change as a whole.
 FEW_CHANGES = 1_000
+# As many are a large share that is tried once, unless evaluating the query is quick: they take a
+# few seconds.
+TRIED_CHANGES = 50_000
 # All that a query reads, with its own rows: evaluated, it is a Spark job or two. Rows of a few
 # values compress well: 5.8 million took 8.6 MB, and 36 s.
 SMALL_BYTES = 32 * 2**20
@@ -148,6 +151,8 @@ LONG_VIEW = 24_000
 VIEW_BATCHES = 17
 # Times that a view is published because the shard's files changed meanwhile.
 PUBLISH_ROUNDS = 100
+# Times that another run was replacing the same view.
+MEETINGS = 20
 # Shards whose owners are read at once, because their logs may be on an object store.
 OWNERS_AT_ONCE = 8
 # One of as many models, at least one, evaluates its query to prove a new reading of it: if all did,

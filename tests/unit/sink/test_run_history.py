@@ -278,6 +278,30 @@ def test_experience_moves_the_bound_up_and_never_below_the_usual_one():
     ("runs", "expected"),
     [
         ([], False),
+        ([(LOADED, 4.0, None)], False),  # what an evaluation takes is not known
+        ([(EVALUATED, 0.7, None)], False),  # it is quick
+        ([(EVALUATED, 4.0, None)], True),
+        ([(INCREMENTAL, 1.0, 0.1), (EVALUATED, 4.0, None), (SUMMED, 1.0, None)], True),
+        ([(INCREMENTAL, 1.0, 0.3), (EVALUATED, 4.0, None)], False),  # `bearable` knows
+    ],
+)
+def test_a_large_share_is_tried_once(runs, expected):
+    assert shares(*runs).much_untried() is expected
+
+
+def test_what_is_tried_once_is_no_more_than_a_number_of_rows():
+    nothing = QueryRows("")
+    orders = InputSides("shop.orders", (), nothing, nothing, "", rows=100_000, updates=30_000)
+    for tried, allowed in ((0, False), (20_000, False), (30_000, True)):
+        bounds = Bounds(wary=True, tried=tried)
+        assert (bounds.changed(orders, 30_000, linear=False) is None) is allowed
+        assert (bounds.may_change(orders, linear=False) is None) is allowed
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([], False),
         ([(LOADED, 0.7)], True),
         ([(LOADED, 0.9)], False),
         ([(LOADED, 0.5), (EVALUATED, 0.9)], False),

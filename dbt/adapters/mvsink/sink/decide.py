@@ -24,7 +24,8 @@ contents stay, unless they had drifted or are to be verified.
 
 Earlier incremental runs say nothing of a change that is far smaller than theirs. Of a larger one
 they say what it will take at most, if the seconds grow with it (`RunHistory.bearable`): that moves
-the bound above which much of an input has changed.
+the bound above which much of an input has changed. A large share of so few rows that they cannot
+take long is tried once, where evaluating the query does (`RunHistory.much_untried`).
 
 Earlier runs say that the changes of little data may cost less where an evaluation took 0.8 s or
 more, and computing from the changes took less, or has not been tried: so each way is tried once.
@@ -162,12 +163,14 @@ class Bounds:
 
     With ``none`` there is no bound, because the user insists or the sums are few. With ``wary``,
     much changed in the last runs, so changes that may be many are not even read. ``bearable`` is
-    the share of an input that earlier runs have shown to be no more than that.
+    the share of an input that earlier runs have shown to be no more than that, and ``tried`` the
+    number of rows that are tried whatever their share.
     """
 
     none: bool = False
     wary: bool = False
     bearable: float = 0.0
+    tried: int = 0
 
     def may_change(self, each: InputSides, *, linear: bool) -> EvaluateFully | None:
         """The check before the changes of an input are staged. `Analysed` explains ``linear``."""
@@ -191,7 +194,7 @@ class Bounds:
     def _most(self, rows: int, linear: bool) -> float:
         """How many changes of an input with so many rows are not much."""
         share = limits.MAX_CHANGED_LINEAR if linear else limits.MAX_CHANGED
-        return max(limits.FEW_CHANGES, max(share, self.bearable) * rows)
+        return max(limits.FEW_CHANGES, self.tried, max(share, self.bearable) * rows)
 
     def keys(self, count: int, rows: int) -> EvaluateFully | None:
         """The check where ``count`` keys may differ, of ``rows`` rows that each have one of the
@@ -254,7 +257,8 @@ def decide(case: Case) -> Decision:
     if not case.insists and not case.summed and not first and case.past.quick():
         return Decision(EvaluateFully(Why.QUICK))
     wary = not case.insists and case.past.much_changes()
-    return Decision(None, increment, Bounds(free, wary, 0.0 if free else case.past.bearable()))
+    tried = limits.TRIED_CHANGES if not free and case.past.much_untried() else 0
+    return Decision(None, increment, Bounds(free, wary, 0.0 if free else case.past.bearable(), tried))
 
 
 def fails(policy: Incremental, full: EvaluateFully) -> bool:

@@ -112,6 +112,15 @@ class RunHistory:
             return share * limits.WORTHWHILE * evaluated / seconds
         return share * max(1.0, limits.TRIAL * evaluated / seconds)
 
+    def much_untried(self) -> bool:
+        """Whether no run has computed from changes of a large share of an input, and evaluating the
+        query, which takes long, is the only way whose seconds are known.
+        """
+        if not self.evaluated_before() or self.quick():
+            return False
+        runs = [note for note in self.notes if note.mode in (INCREMENTAL, SUMMED)]
+        return all((note.share or 0.0) <= limits.MAX_CHANGED for note in runs)
+
     def much_changes(self) -> bool:
         """Whether much of an input had changed in the last two runs that read the changes."""
         return self._last_two(Why.MUCH_CHANGED)
