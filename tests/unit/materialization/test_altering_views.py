@@ -207,3 +207,23 @@ def test_a_text_that_readers_cannot_read_is_not_shown():
     with pytest.raises(ViewNotReadable, match="still shows the version before: FAILED_READ_FILE"):
         published(engine, None, [BASE])
     assert engine.ran == []
+
+
+@pytest.mark.parametrize("words", ["TABLE_OR_VIEW_ALREADY_EXISTS", "TABLE_OR_VIEW_NOT_FOUND"])
+@pytest.mark.parametrize(("times", "shown"), [(3, True), (limits.MEETINGS + 1, False)])
+def test_two_runs_that_replace_a_view_at_once_both_succeed(words, times, shown):
+    """Spark drops the view and creates it, so each may meet the other's half."""
+
+    class Meeting(Engine):
+        def execute(self, statement, what):
+            super().execute(statement, what)
+            if len(self.ran) <= times:
+                raise EngineError(f"Database Error\n  [{words}] Cannot create table or view `s`.`m`")
+
+    engine = Meeting()
+    if shown:
+        assert publish(engine, "`s`.`m`", HANDLE, None, Docs()) is STATE
+        assert len(engine.ran) == times + 1
+    else:
+        with pytest.raises(EngineError, match=words):
+            publish(engine, "`s`.`m`", HANDLE, None, Docs())
