@@ -3,26 +3,22 @@
 Layers, top to bottom: dbt (`adapter`, `materialization`, `references`), dataflow (`sink`, `inputs`,
 `continual_task` on `shard_sql`, `user_sql` and `engine`), and `shard`. Each imports only what is
 below it; tests/unit/test_layers.py checks that. The map is in docs/design/overview.md.
+
+dbt reads `Plugin` from here, which is loaded when it does: commands that only read logs take less
+time than to import dbt.
 """
 
-from dbt.adapters.base.plugin import AdapterPlugin
+from __future__ import annotations
 
-from dbt.adapters.mvsink.adapter import recorded_author
-from dbt.adapters.mvsink.connection.factory import CONNECTIONS
-from dbt.adapters.mvsink.connection.job_progress import install
-from dbt.adapters.mvsink.credentials import MvsinkCredentials, register_methods
-from dbt.adapters.mvsink.impl import MvsinkAdapter
-from dbt.adapters.mvsink.materialization.contracts import constraints_are_enforced
-from dbt.include import mvsink
+from typing import TYPE_CHECKING, Any
 
-install()
-recorded_author.install()
-register_methods(CONNECTIONS)
-constraints_are_enforced()
+if TYPE_CHECKING:
+    from dbt.adapters.mvsink.plugin import Plugin as Plugin
 
-Plugin = AdapterPlugin(
-    adapter=MvsinkAdapter,  # type: ignore[arg-type]  # as in every adapter: dbt's protocol is not met by its own base
-    credentials=MvsinkCredentials,
-    include_path=mvsink.PACKAGE_PATH,
-    dependencies=["spark"],
-)
+
+def __getattr__(name: str) -> Any:
+    if name != "Plugin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dbt.adapters.mvsink.plugin import Plugin
+
+    return Plugin

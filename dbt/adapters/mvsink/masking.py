@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus
 
-from dbt_common.events.event_manager_client import get_event_manager
-
 MASK = "***"
+EVENTS = "dbt_common.events.event_manager_client"
 SHORTEST_SECRET = 4  # characters; anything shorter would be replaced within words
 _CREDENTIALS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,3})([^\s'\"`@/:]*:[^\s'\"`@]*)@")
 # a parameter of a URI, also of JDBC's: what follows `?`, `&` or `;` and names a secret. JSON and
@@ -135,7 +135,8 @@ def keep_secret(secrets: Iterable[str]) -> None:
     if _secrets:  # of two secrets, the longer one first: nothing of it is left beside the shorter one
         longest_first = sorted(_secrets, key=len, reverse=True)
         _pattern = re.compile("|".join(map(_literal, longest_first)))
-    for logger in getattr(get_event_manager(), "loggers", ()):
+    events = sys.modules.get(EVENTS)  # nothing is logged by dbt before it is imported
+    for logger in getattr(events.get_event_manager(), "loggers", ()) if events else ():
         if not isinstance(logger.scrubber, _Scrubber):
             logger.scrubber = _Scrubber(logger.scrubber)
 

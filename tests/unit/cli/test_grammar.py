@@ -8,21 +8,22 @@ from types import SimpleNamespace
 import pytest
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, Model
-from dbt.adapters.mvsink.cli.main import COMMANDS
+from dbt.adapters.mvsink.cli.main import MODULES
 from tests.unit.cli.shop import NOW, write
 
 ONE = ("history", "diff", "blame", "subscribe", "undo")  # whose other arguments are points in time
 OWN_FORMS = ("metrics", "subscribe")  # of output
+GROUP = ("session start", "session stop", "session status")  # about no model
 
 
-@pytest.mark.parametrize("command", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("command", [*(each for each in MODULES if each != "session"), *GROUP])
 def test_every_command_has_examples_and_the_common_options(shop, command):
-    shown = shop.run(command, "--help").stdout
+    shown = shop.run(*command.split(), "--help").stdout
     examples = shown.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
     assert examples and all(line.strip().startswith(f"mvsink {command}") for line in examples)
     wanted = ["--target", "--vars", "--project-dir"]
     wanted += [] if command in OWN_FORMS else ["--output"]
-    wanted += [] if command in ONE else ["[MODELS]...", "--select", "--exclude", "--state"]
+    wanted += [] if command in (*ONE, *GROUP) else ["[MODELS]...", "--select", "--exclude", "--state"]
     assert [option for option in wanted if option not in shown] == []
 
 

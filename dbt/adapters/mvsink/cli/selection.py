@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any
 
 import click
-from dbt.cli import params
 
+from dbt.adapters.mvsink.cli import dbt_options
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, flat
 from dbt.adapters.mvsink.cli.discovery import SelectedModel, progress
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
@@ -66,6 +66,6 @@ def takes_models(*, required: bool = False, with_dbt: bool = False) -> Callable[
 
 def _with_options(command: Command) -> Command:
     wrapped: Any = command
-    for option in (params.state, params.exclude, params.select):
+    for option in (dbt_options.state, dbt_options.exclude, dbt_options.select):
         wrapped = option(wrapped)
     return click.argument("models", nargs=-1, metavar="[MODELS]...")(wrapped)  # type: ignore[no-any-return]

@@ -1,8 +1,7 @@
 """The project and target of a command, and where its shards are.
 
-Commands have dbt's own options. dbt's code reads `dbt_project.yml` and `profiles.yml`, so Jinja and
-environment variables work as in dbt. No `MvsinkCredentials` object is created: that needs PySpark,
-and a command that only reads logs must work without it.
+Commands have dbt's own options. What `dbt_project.yml` and `profiles.yml` say is read without dbt
+where that is the same (`plain_profile`), else by dbt's code.
 """
 
 from __future__ import annotations
@@ -14,22 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-import click
-from dbt.cli import params
-from dbt.config.profile import Profile, read_profile
-from dbt.config.project import load_raw_project
-from dbt.config.renderer import ProfileRenderer
-from dbt_common.context import set_invocation_context
-from dbt_common.dataclass_schema import ValidationError
-from dbt_common.exceptions import DbtBaseException
-
 from dbt.adapters.mvsink.authors import author, shown_command
+from dbt.adapters.mvsink.cli import dbt_options, plain_profile
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
-from dbt.adapters.mvsink.credentials import MvsinkCredentials, shards_of
-from dbt.adapters.mvsink.masking import catalog_secrets, keep_secret, masked, secrets_in, secrets_of
+from dbt.adapters.mvsink.cli.plain_profile import PlainTarget
+from dbt.adapters.mvsink.masking import catalog_secrets, keep_secret, secrets_in, secrets_of
+from dbt.adapters.mvsink.profile_keys import shards_of
 from dbt.adapters.mvsink.shard import authored_by
 
-TYPE = "mvsink"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -55,45 +46,28 @@ def load_target(
     variables: Mapping[str, Any] | None = None,
 ) -> Target:
     """The target that dbt would use. Raises `click.UsageError` with dbt's own message."""
-    set_invocation_context(os.environ)  # dbt's `env_var` reads this
-    try:
-        project = load_raw_project(project_dir)
-        renderer = ProfileRenderer(dict(variables or {}))
-        name = Profile.pick_profile_name(profile, renderer.render_value(project.get("profile")))
-        raw = read_profile(profiles_dir).get(name)
-        if not raw:
-            raise click.UsageError(
-                f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}"
-            )
-        chosen, data = Profile.render_profile(raw, name, target, renderer)
-        return _target(
-            str(renderer.render_value(project.get("name"))), os.path.abspath(project_dir), name, chosen, data
-        )
-    except ValidationError as error:  # its text quotes every value; its message does not
-        raise click.UsageError(str(error.message)) from error
-    except DbtBaseException as error:
-        raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
+    plain = plain_profile.read(project_dir, profiles_dir, profile, target)
+    if plain is None:
+        from dbt.adapters.mvsink.cli import dbt_profile  # imports dbt, which takes seconds
+
+        plain = dbt_profile.read(project_dir, profiles_dir, profile, target, variables or {})
+    return _target(os.path.abspath(project_dir), plain)
 
 
-def _target(project: str, directory: str, profile: str, name: str, data: dict[str, Any]) -> Target:
-    options = {key: value for key, value in data.items() if key != "threads"}
-    kind = options.pop("type", None)
-    if kind != TYPE:
-        raise click.UsageError(f"target {name!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
-    options = MvsinkCredentials.translate_aliases(options)
-    MvsinkCredentials.validate(options)
-    keep_secret(secrets_of(options.get("shard_root"), options.get("storage_options")))
-    keep_secret(secrets_in(options.get("server_side_parameters")))
-    keep_secret(catalog_secrets(options.get("iceberg_catalog")))
+def _target(directory: str, plain: PlainTarget) -> Target:
+    keys = plain.keys
+    keep_secret(secrets_of(keys.get("shard_root"), keys.get("storage_options")))
+    keep_secret(secrets_in(keys.get("server_side_parameters")))
+    keep_secret(catalog_secrets(keys.get("iceberg_catalog")))
     find = partial(author, directory, shown_command("mvsink", sys.argv[1:]))
-    authored_by(find if options.get("record_author", True) else dict)
+    authored_by(find if keys.get("record_author", True) else dict)
     return Target(
-        project=project,
-        name=name,
-        shards=shards_of(directory, options.get("shard_root")).rstrip("/"),
-        profile=profile,
-        storage_options=options.get("storage_options"),
-        iceberg_catalog=options.get("iceberg_catalog"),
+        project=plain.project,
+        name=plain.name,
+        shards=shards_of(directory, keys.get("shard_root")).rstrip("/"),
+        profile=plain.profile,
+        storage_options=keys.get("storage_options"),
+        iceberg_catalog=keys.get("iceberg_catalog"),
     )
 
 
@@ -126,6 +100,12 @@ def takes_dbt(command: Command) -> Command:
         return command(load_target(*options, vars), Dbt(*options, dict(vars or {})), **others)
 
     wrapped: Any = with_dbt
-    for option in (params.vars, params.target, params.profile, params.profiles_dir, params.project_dir):
+    for option in (
+        dbt_options.vars,
+        dbt_options.target,
+        dbt_options.profile,
+        dbt_options.profiles_dir,
+        dbt_options.project_dir,
+    ):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -288,7 +289,7 @@ class DeltaStorage(LogStore):
             return noted
         try:
             table = DeltaTable(f"{self.uri}/{TABLE}", storage_options=self.options)
-            paths = pa.table(table.get_add_actions()).column("path").to_pylist()
+            paths = _arrow(table.get_add_actions()).column("path").to_pylist()
         except (DeltaError, OSError) as error:
             raise StorageError(
                 f"cannot read the table that is published over shard {self.uri}: {message_of(error)}"
@@ -378,9 +379,16 @@ def _data_schema(table: DeltaTable) -> pa.Schema:
     return pa.schema([field for field in pa.schema(table.schema().to_arrow()) if field.name not in META])
 
 
+def _arrow(rows: Any) -> pa.Table:
+    """PyArrow's `table`, which imports pandas to learn whether ``rows`` are a data frame."""
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    return pa.table(rows)
+
+
 def _encoded_files(table: DeltaTable) -> list[DataFile]:
     """The live files, their paths encoded as in the log."""
     vectors: list[str] = []
     if "deletionVectors" in (table.protocol().reader_features or []):
-        vectors = [str(path) for path in pa.table(table.deletion_vectors()).column("filepath").to_pylist()]
-    return encoding.decode_files(pa.table(table.get_add_actions(flatten=True)), vectors)
+        vectors = [str(path) for path in _arrow(table.deletion_vectors()).column("filepath").to_pylist()]
+    return encoding.decode_files(_arrow(table.get_add_actions(flatten=True)), vectors)

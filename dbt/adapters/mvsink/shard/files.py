@@ -17,7 +17,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -122,6 +121,8 @@ class FileStore:
         shows.
         """
         with storage_errors("read", file.path, self.uri):
+            import pyarrow.dataset as ds  # which imports pandas: commands that read logs do without
+
             options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
             place = self._readable(file.path)
             fragment = ds.ParquetFileFormat(options).make_fragment(place, self.filesystem)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import click
-from dbt.cli import params
 
+from dbt.adapters.mvsink.cli import dbt_options
 from dbt.adapters.mvsink.cli.behind import Behind, behind
 from dbt.adapters.mvsink.cli.comparison import (
     DIFFERS,
@@ -157,8 +157,8 @@ def sample_lines(plan: ModelPlan) -> Iterator[str]:
 @click.command()
 @takes_dbt
 @takes_selection
-@params.defer
-@params.favor_state
+@dbt_options.defer
+@dbt_options.favor_state
 @click.option(
     "--against",
     metavar="TARGET",

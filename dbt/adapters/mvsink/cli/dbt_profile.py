@@ -1,0 +1,74 @@
+"""Reads a project's target by dbt's code, so that Jinja and environment variables work as in dbt.
+
+`read` creates no `MvsinkCredentials`: that needs PySpark, and a command that only reads logs must
+work without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from dbt.config.profile import Profile, read_profile
+from dbt.config.project import load_raw_project
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.context import set_invocation_context
+from dbt_common.dataclass_schema import ValidationError
+from dbt_common.exceptions import DbtBaseException
+
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt
+from dbt.adapters.mvsink.cli.plain_profile import PlainTarget
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.masking import masked
+
+TYPE = "mvsink"
+
+
+def read(
+    project_dir: str,
+    profiles_dir: str,
+    profile: str | None,
+    target: str | None,
+    variables: Mapping[str, Any],
+) -> PlainTarget:
+    """The target that dbt would use. Raises `click.UsageError` with dbt's own message."""
+    set_invocation_context(os.environ)  # dbt's `env_var` reads this
+    try:
+        project = load_raw_project(project_dir)
+        renderer = ProfileRenderer(dict(variables))
+        name = Profile.pick_profile_name(profile, renderer.render_value(project.get("profile")))
+        raw = read_profile(profiles_dir).get(name)
+        if not raw:
+            raise click.UsageError(
+                f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}"
+            )
+        chosen, data = Profile.render_profile(raw, name, target, renderer)
+        keys = _checked(name, chosen, data)
+        return PlainTarget(str(renderer.render_value(project.get("name"))), name, chosen, keys)
+    except ValidationError as error:  # its text quotes every value; its message does not
+        raise click.UsageError(str(error.message)) from error
+    except DbtBaseException as error:
+        raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
+
+
+def _checked(profile: str, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    options = {key: value for key, value in data.items() if key != "threads"}
+    kind = options.pop("type", None)
+    if kind != TYPE:
+        raise click.UsageError(f"target {name!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
+    options = MvsinkCredentials.translate_aliases(options)
+    MvsinkCredentials.validate(options)
+    return options
+
+
+def credentials_of(dbt: Dbt) -> MvsinkCredentials:
+    """The credentials that dbt would have. Raises `click.UsageError`."""
+    result = read(dbt.project_dir, dbt.profiles_dir, dbt.profile, dbt.target, dbt.vars)
+    try:
+        credentials = MvsinkCredentials.from_dict(dict(result.keys))
+        credentials.belong_to(dbt.project_dir)
+    except DbtBaseException as error:
+        raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
+    return credentials
