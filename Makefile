@@ -9,7 +9,7 @@ DUCKDB := 1.5.5# the newest for which there is the package duckdb-extension-delt
 BIN := $(VENV)/bin
 ICEBERG := tests/functional/inputs/test_iceberg.py
 ROUGH := tests/functional/rough tests/fault $(patsubst %,tests/functional/%.py,cli/test_past cli/test_plan_against cli/test_undo cli/test_watch \
-  connection/test_class_archive connection/test_default_profile continual_task/test_dbt_tables materialization/test_columns \
+  connection/test_class_archive connection/test_default_profile connection/test_warm_session continual_task/test_dbt_tables materialization/test_columns \
   materialization/test_explain materialization/test_frames materialization/test_incremental materialization/test_listings \
   materialization/test_wide)
 # dbt's suites of what the adapter inherits as it is, and the wrong rules that random queries must notice: CI has no time for them. Nor
@@ -20,8 +20,9 @@ SELDOM := $(patsubst %,tests/functional/adapter/test_%.py,clone_and_show constra
 # Imports, lengths and documents: `make lint` reads them, so that nothing is committed that breaks them.
 STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
 SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
-# The part of `make tables` that CI has the time for.
+# The parts of `make tables` and of `make servers`, over a warm session, that CI has the time for.
 TABLED := $(patsubst %,tests/functional/%.py,materialization/test_behaviours continual_task/test_model cli/test_plan cli/test_past cli/test_undo)
+WARMED := $(patsubst %,tests/functional/%.py,materialization/test_behaviours continual_task/test_model connection/test_cursor cli/test_plan cli/test_undo)
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
 # Python keeps what it has compiled, even in a container that says it should not: else every process compiles dbt and this package
@@ -64,11 +65,12 @@ test: lint $(VENV)/java-classes.jsa
 
 # What takes longest: whole projects over tables as they are in real life, some of five million rows;
 # whole runs killed at every step, and at once; watches; sessions in processes of their own; Spark
-# Connect and Thrift; some suites with published tables; an object store, on which the shard layer
+# Connect and Thrift; some suites with published tables, some over a warm session; an object store, on which the shard layer
 # has the same contract; Iceberg's tables.
 rough: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not seldom" $(ROUGH)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --tables delta -m "not seldom" $(TABLED)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --method warm -m "not seldom" $(WARMED)
 	MVSINK_FORMATS=delta,iceberg $(BIN)/python -m pytest $(ICEBERG) \
 	  $(addprefix tests/functional/materialization/test_iceberg_tables.py::,TestByPath test_spark_reads_it_in_the_profiles_catalog)
 	MVSINK_OBJECT_STORE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit/shard/test_contract.py tests/unit/shard/test_reading.py
@@ -85,10 +87,11 @@ SEED ?= 1
 long: $(VENV)/java-classes.jsa
 	for thing in $(LONG); do $(BIN)/python -m tests.long.$$thing --seed $(SEED) $(if $(COUNT),--count $(COUNT)) || exit 1; done
 
-# The functional suites of views, tasks and connections, and of plan, diff, history and undo, over a Spark Connect and a Thrift server.
+# The functional suites of views, tasks and connections, and of plan, diff, history and undo, over a Spark Connect server, a Thrift server and a warm session.
 servers: $(VENV)/java-classes.jsa
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --method connect $(SUITES)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --method thrift $(SUITES)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --method warm $(SUITES)
 
 # The same suites with every model published as a Delta table, and with half of them, which other engines read after each run.
 tables: $(VENV)/java-classes.jsa

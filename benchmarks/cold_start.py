@@ -115,6 +115,16 @@ class Variant:
             measured.clear()
 
 
+def make_items(place: Path) -> Path:
+    """The file that the model reads."""
+    numbers = range(1000)
+    path = place / "items" / "part-0.parquet"
+    path.parent.mkdir(parents=True)
+    columns = {"id": pa.array(numbers, pa.int32()), "name": [str(number) for number in numbers]}
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
 def main() -> None:
     """Print the medians of each variant and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -123,19 +133,14 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mvsink-cold-start-") as directory:
         place = Path(directory)
-        numbers = range(1000)
-        (place / "items").mkdir()
-        pq.write_table(
-            pa.table({"id": pa.array(numbers, pa.int32()), "name": [str(number) for number in numbers]}),
-            place / "items" / "part-0.parquet",
-        )
+        items = make_items(place)
         if arguments.against:
             before = Variant(str(arguments.against), arguments.against.resolve(), place / "before")
         else:
             before = Variant("without an archive", ROOT, place / "before", ", class_archive: false")
         variants = [before, Variant("now", ROOT, place / "now")]
         for variant in variants:
-            variant.make_project(place / "items" / "part-0.parquet")
+            variant.make_project(items)
             variant.warm_up()
         for _ in range(arguments.rounds):
             for variant in variants:

@@ -5,6 +5,9 @@ difference is written, and it is computed from what changed in the inputs. A thi
 to do. Then rows are deleted behind the adapter's back, and the next run repairs them. In the end,
 Polars and DuckDB read the flights as a plain Delta table. Four continual tasks watch what arrives
 and what is corrected.
+
+dbt works in a warm session (`mvsink session`), which stays for the commands that the demo ends
+with.
 """
 
 from __future__ import annotations
@@ -12,11 +15,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +38,17 @@ TASKS = ("corrections", "latest_reports", "planes_seen", "last_week")
 MARTS = ("dim_planes", "fct_flights", "delays_by_carrier_and_hour")
 SHARDS = HERE / ".mvsink" / "shards" / "flights"
 TABLE = SHARDS / "fct_flights" / "table"  # see models/marts/fct_flights.sql
+SAYS_EVERY = 3.0  # seconds
+TRY_NEXT = """
+Try next, in example_project (a warm session answers; it ends after an hour without a command):
+   mvsink status
+   mvsink history fct_flights
+   mvsink plan
+   mvsink explain fct_flights
+   mvsink diff fct_flights -2 -1
+   mvsink blame fct_flights --where "carrier = 'UA' and flight = 1545" --limit 3
+   dbt run
+   mvsink session stop"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,10 @@ def signed(changes: dict[str, tuple[int, int]]) -> str:
 def main() -> None:
     """Play it. Exits with an error where a number is not what the data say it must be."""
     os.chdir(HERE)
+    mvsink("stop", "--all", "--force")  # an earlier demo's, which has the metastore
     shutil.rmtree(HERE / ".mvsink", ignore_errors=True)
+    with progress("Spark starts"):
+        mvsink("start")
     arrivals = Arrivals.fresh(HERE / "data" / "arrivals")
     read("airlines.csv")
     write_seed()
@@ -130,6 +151,7 @@ def main() -> None:
     files, size = files_of_the_table()
     say(f"   beside the shard's files the table has {files} of its own, {size / 1000:,.0f} kB in all")
     say("\nEvery number is what the data say it must be.")
+    say(TRY_NEXT)
 
 
 def run(command: str, incremental: str = "auto") -> Ran:
@@ -137,10 +159,11 @@ def run(command: str, incremental: str = "auto") -> Ran:
     from dbt.cli.main import dbtRunner
 
     started = time.monotonic()
-    variables = json.dumps({"arrivals": str(HERE / "data" / "arrivals"), "incremental": incremental})
-    result = dbtRunner().invoke(
-        [command, "--quiet", "--profiles-dir", str(HERE), "--project-dir", str(HERE), "--vars", variables]
-    )
+    variables = json.dumps({"incremental": incremental})
+    with progress(f"dbt {command}") as done:
+        result = dbtRunner(callbacks=[done.note]).invoke(
+            [command, "--quiet", "--profiles-dir", str(HERE), "--project-dir", str(HERE), "--vars", variables]
+        )
     if not result.success:
         raise SystemExit(f"dbt {command} failed: {result.exception or 'see above'}")
     results = json.loads((HERE / "target" / "run_results.json").read_text())
@@ -151,6 +174,49 @@ def run(command: str, incremental: str = "auto") -> Ran:
 
     modes = {name: responses[name]["mode"] for name in MARTS}
     return Ran(changes(MARTS), changes(TASKS), modes, time.monotonic() - started)
+
+
+def mvsink(*arguments: str) -> None:
+    """`mvsink session` with these arguments; exits with its words if it fails."""
+    code = "from dbt.adapters.mvsink.cli.main import cli; cli()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "session", *arguments], capture_output=True, text=True, cwd=HERE
+    )
+    if done.returncode:
+        raise SystemExit(done.stdout + done.stderr)
+
+
+class Progress:
+    """What is under way, and dbt's newest result of it."""
+
+    def __init__(self, what: str):
+        self.what, self._began, self._newest = what, time.monotonic(), ""
+
+    def note(self, event: Any) -> None:
+        """Keep the name of a node that has ended, from an event of dbt."""
+        if event.info.name == "NodeFinished":
+            self._newest = f", {event.data.node_info.node_name} is done"
+
+    def __str__(self) -> str:
+        return f"   ... {self.what}: {time.monotonic() - self._began:.0f} s{self._newest}"
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Progress]:
+    """A context in which a line is printed every few seconds."""
+    done, ended = Progress(what), threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(SAYS_EVERY):
+            say(str(done))
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    try:
+        yield done
+    finally:
+        ended.set()
+        teller.join()
 
 
 def delete_united() -> None:

@@ -9,6 +9,7 @@ or half, are also Delta tables, which other engines read after each run.
 
 With `--method connect` or `thrift` the functional tests run over a server of that kind, one a
 process. What a test needs of the embedded Spark alone, its mark `embedded` says, and it is skipped.
+With `--method warm` the target is of method session, and uses a warm session.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dbt.adapters.mvsink.shard import authored_by
 from tests.support import incremental_modes, quick_dbt, quick_java, table_modes
 from tests.support.moto_server import moto_server
 from tests.support.small_data import INTERPRETED
-from tests.support.spark_servers import connect_server, thrift_server
+from tests.support.spark_servers import connect_server, thrift_server, warm_session
 
 quick_java.install()
 quick_dbt.install()
@@ -57,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--method",
-        choices=("session", "connect", "thrift"),
+        choices=("session", "warm", "connect", "thrift"),
         default="session",
         help="how dbt connects to Spark in functional tests: embedded, or to a server",
     )
@@ -149,6 +150,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, method: str) -> Iterator[di
     """The profile's keys of the server of this process."""
     home = tmp_path_factory.mktemp(method)
     settings = {**SETTINGS, **INTERPRETED, **ON_SERVERS}
+    if method == "warm":
+        with warm_session(home, settings, FORMATS) as address:
+            yield {"method": "session", "session": "warm", "remote": address}
+        return
     if method == "connect":
         settings = with_formats({}, settings, FORMATS, pyspark.__version__, str(home))
         with connect_server(home, settings=settings) as url:
@@ -169,7 +174,9 @@ def remote_spark(server: dict[str, Any]) -> Iterator[Any]:
 def dbt_profile_target(request: pytest.FixtureRequest, method: str, shard_root: Path) -> dict[str, Any]:
     """The profile of dbt's own test fixtures; dbt gives each class a schema."""
     request.getfixturevalue("embedded_spark" if method == "session" else "server")
-    place = {"method": method} if method == "session" else request.getfixturevalue("server")
+    place = {"method": method} if method == "session" else dict(request.getfixturevalue("server"))
+    if method == "warm":
+        del place["remote"]  # which tests alone connect to
     return {
         "type": "mvsink",
         **place,

@@ -85,7 +85,7 @@ def no_manifest_json(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def quick(spark: Any, method: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A session of its own on the same Spark, set up for tiny data."""
-    if method == "connect":
+    if method in ("connect", "warm"):
         yield spark
         return
     session = spark.newSession()

@@ -15,8 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+import pytest
 
+from dbt.adapters.mvsink.connection import factory
 from dbt.adapters.mvsink.connection.embedded import downloading
+from dbt.adapters.mvsink.connection.warm import WarmConnection, open_warm
+from dbt.adapters.mvsink.connection.warm_sessions import IDLE, WarmPlace, WarmServer, start, stop
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from tests.support.processes import free_port
 from tests.support.small_data import INTERPRETED
 
@@ -42,6 +47,34 @@ def connect_server(home: Path, port: int | None = None, settings: Mapping[str, s
     }
     with _server(CONNECT, home, port, {**connect, **settings}):
         yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def warm_session(home: Path, settings: Mapping[str, str], formats: Sequence[str]) -> Iterator[str]:
+    """A warm session, which every profile of method session in this process uses instead of one of
+    its project: its URL, with the token. Settings of a profile are set in its connections.
+    """
+    credentials = MvsinkCredentials(
+        schema="default", progress=False, formats=list(formats), server_side_parameters=dict(settings)
+    )
+    credentials.belong_to(str(home))
+    server = start(credentials, IDLE)
+    place = WarmPlace.of(credentials)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(factory, "warm_server", lambda _: server)
+        patch.setattr(factory, "open_warm", _with_settings)
+        try:
+            yield server.remote
+        finally:
+            stop(place, server)
+
+
+def _with_settings(credentials: MvsinkCredentials, server: WarmServer) -> WarmConnection:
+    connection = open_warm(credentials, server)
+    for name, value in credentials.server_side_parameters.items():
+        connection.session.conf.set(name, value)
+        connection._session_changed()
+    return connection
 
 
 @contextmanager

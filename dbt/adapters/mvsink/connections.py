@@ -16,12 +16,13 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionManager
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
-from dbt.adapters.mvsink.connection.factory import CONNECTIONS, EMBEDDED
+from dbt.adapters.mvsink.connection.factory import CONNECTIONS, start_session_early
 from dbt.adapters.mvsink.connection.frames import error_text, may_change_catalog
 from dbt.adapters.mvsink.connection.metastore import notice_interrupts
 from dbt.adapters.mvsink.connection.thrift import open_thrift
-from dbt.adapters.mvsink.credentials import SESSION, MvsinkCredentials, when_read
+from dbt.adapters.mvsink.credentials import MvsinkCredentials, when_read
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.profile_keys import SESSION
 
 if TYPE_CHECKING:
     import agate
@@ -98,7 +99,7 @@ def start_early(credentials: MvsinkCredentials) -> None:
     if credentials.method == SESSION and command_of_dbt() in NEED_SPARK:
         with suppress(DbtRuntimeError):  # which the connection manager raises, later
             credentials.belong_to(project_of_dbt())
-            EMBEDDED.start_early(credentials)
+            start_session_early(credentials)
 
 
 when_read(start_early)

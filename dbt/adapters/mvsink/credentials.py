@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
 from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink import profile_keys
 from dbt.adapters.mvsink.masking import (
     SHORTEST_SECRET,
     catalog_secrets,
@@ -28,11 +28,17 @@ from dbt.adapters.mvsink.masking import (
     secrets_in,
     secrets_of,
 )
+from dbt.adapters.mvsink.profile_keys import (
+    CONNECT,
+    SESSION,
+    InvalidProfile,
+    as_text,
+    connect_secrets,
+    home_of,
+    kind_of,
+    shards_of,
+)
 
-HOME = ".mvsink"
-SESSION = SparkConnectionMethod.SESSION.value  # the embedded Spark; its server is this process
-CONNECT = "connect"  # a Spark Connect server
-FORMATS = ("delta", "iceberg")  # what `formats` may list; `connection.settings` has what each needs
 MIN_PYSPARK = (4, 0)
 INSTALL_PYSPARK = "pip install 'dbt-mvsink[session]'"
 INSTALL_CONNECT = "pip install 'dbt-mvsink[connect]'"
@@ -43,20 +49,7 @@ SHARED_METASTORE = (
     "spark.hive.metastore.uris",
 )
 DERBY_TEXT = 32_700  # characters that the embedded metastore keeps of a view's text
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_FILE_URI = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
-_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]*")
-# what Spark and the `deltalake` package read differently, or not at all
-_UNSAFE = re.compile(r"%[0-9A-Fa-f]{2}|[\\:\x00-\x1f]")
-_REMOTE = re.compile(r"sc://(?:\[[^\]\s]+\]|[^/;:\s]+)(?::(?P<port>\d+))?(?:/(?:;[^;=\s]+=[^;=\s]*)*)?")
-_RESERVED = ("token", "use_ssl", "user_id", "user_agent", "session_id")  # not headers to PySpark
 OF_DBT_SPARK = tuple(method.value for method in SparkConnectionMethod)
-_methods = list(OF_DBT_SPARK)  # and those of `register_methods`
-
-
-def register_methods(names: Iterable[str]) -> None:
-    """Let profiles name these methods too: the connection factory's, which imports credentials."""
-    _methods.extend(name for name in names if name not in _methods)
 
 
 def when_read(listener: Callable[[MvsinkCredentials], None]) -> None:
@@ -71,8 +64,8 @@ _listeners: list[Callable[[MvsinkCredentials], None]] = []
 class MvsinkCredentials(SparkCredentials):
     """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are those of the
     `deltalake` package, ``iceberg_catalog`` are pyiceberg's properties of the catalog in which
-    published tables are, ``metastore_timeout`` is in seconds. ``remote`` (``sc://host:port``) and
-    ``headers`` are for the method connect.
+    published tables are, ``metastore_timeout`` is in seconds, ``session`` says whether a warm
+    session is used. ``remote`` (``sc://host:port``) and ``headers`` are for the method connect.
 
     Values of ``storage_options``, secrets of ``iceberg_catalog``, credentials in ``shard_root`` and
     secrets among Spark's settings are never shown (see `masking`).
@@ -87,6 +80,7 @@ class MvsinkCredentials(SparkCredentials):
     progress: bool = True
     class_archive: bool = True
     record_author: bool = True
+    session: str | None = None
     formats: list[str] | None = None
     remote: str | None = None
     headers: dict[str, str] | None = None
@@ -103,7 +97,7 @@ class MvsinkCredentials(SparkCredentials):
         data: dict[str, Any] = super().translate_aliases(kwargs, recurse)
         for option in ("server_side_parameters", "storage_options", "iceberg_catalog", "headers"):
             if isinstance(data.get(option), dict):
-                data = {**data, option: {str(key): _text(value) for key, value in data[option].items()}}
+                data = {**data, option: {str(key): as_text(value) for key, value in data[option].items()}}
         return data
 
     @classmethod
@@ -224,28 +218,12 @@ class MvsinkCredentials(SparkCredentials):
             "method",
             *(("host",) if self.host else ()),
             "remote",
+            *(("session",) if self.session else ()),
             "schema",
             "shard_root",
             "formats",
             "read_only",
         )
-
-
-def home_of(project: str) -> str:
-    """See `MvsinkCredentials.home`."""
-    return os.path.join(project, HOME)
-
-
-def shards_of(project: str, shard_root: str | None) -> str:
-    """`MvsinkCredentials.shards`, for commands without PySpark, which the credentials require."""
-    if shard_root is None:
-        return os.path.join(home_of(project), "shards")
-    file_uri = _FILE_URI.match(shard_root)
-    if file_uri:  # as a path, which Spark and Python read alike
-        return os.path.normpath(unquote(shard_root[file_uri.end() :]))
-    if _URI.match(shard_root):
-        return shard_root
-    return os.path.normpath(os.path.join(project, os.path.expanduser(shard_root)))
 
 
 def check_pyspark() -> str:
@@ -289,123 +267,6 @@ def check_connect() -> str:
     return _new_enough(pyspark.__version__, INSTALL_CONNECT)
 
 
-def _place_problem(shard_root: str) -> str:
-    """What a usable ``shard_root`` must be; empty if this one is usable."""
-    if shard_root.startswith("~") and os.path.expanduser(shard_root) == shard_root:
-        return f"a path; there is no user {shard_root.split('/', 1)[0][1:]!r} on this machine"
-    if shard_root.lower().startswith("file:") and not _FILE_URI.match(shard_root):
-        return "a path, or file:///path, with no host"
-    place = shards_of(os.sep, shard_root)
-    if _UNSAFE.search(_AUTHORITY.sub("", place, count=1)):
-        return "a path or a URI without %XX, `:`, backslashes and control characters in its path"
-    if _URI.match(place) and re.search(r"[?#]", place):
-        return "a URI without `?` and `#`"
-    return ""
-
-
-def _text(value: Any) -> Any:
-    """A YAML scalar as Spark spells it; any other value is left for dbt's own check to refuse."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, (int, float)) else value
-
-
-def _check(values: Mapping[str, Any]) -> None:
-    """Check this adapter's own keys. `DbtRuntimeError` with the value and what was expected."""
-    timeout = values.get("metastore_timeout", 0)
-    root = values.get("shard_root")
-    formats = values.get("formats")
-    problem = _place_problem(root) if isinstance(root, str) else ""
-    number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    boolean = "true or false (an env_var needs `| as_bool`)"
-    for key, valid, expected in (
-        ("method", values.get("method", SESSION) in _methods, f"one of {', '.join(_methods)}"),
-        ("read_only", isinstance(values.get("read_only", False), bool), boolean),
-        ("progress", isinstance(values.get("progress", True), bool), boolean),
-        ("class_archive", isinstance(values.get("class_archive", True), bool), boolean),
-        ("record_author", isinstance(values.get("record_author", True), bool), boolean),
-        ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
-        ("formats", formats is None or _are_formats(formats), f"a list of any of {', '.join(FORMATS)}"),
-        ("shard_root", isinstance(root, (str, type(None))), "a path or a URI"),
-        ("shard_root", not problem, problem),
-        *_connect_checks(values),
-        *_thrift_checks(values),
-    ):
-        if not valid:
-            raise DbtRuntimeError(
-                f"profile: {key}\n  Got: {masked(repr(values.get(key)))}\n  Expected: {expected}"
-            )
-    _check_texts("storage_options", values.get("storage_options"), "the `deltalake` package's option names")
-    _check_texts(
-        "iceberg_catalog", values.get("iceberg_catalog"), "pyiceberg's names of a catalog's properties"
-    )
-
-
-def _connect_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    """The checks of the keys of the method connect: the key, whether its value is valid, and what
-    would be.
-    """
-    remote, headers = values.get("remote"), values.get("headers")
-    if values.get("method", SESSION) != CONNECT:
-        for key, value in (("remote", remote), ("headers", headers)):
-            if value is not None:  # which may be secret
-                raise DbtRuntimeError(f"profile: {key} is for method {CONNECT}")
-        return
-    url = "sc://host:port of a Spark Connect server, like sc://spark.example.com:15002"
-    server = _REMOTE.fullmatch(remote) if isinstance(remote, str) else None
-    yield "remote", server is not None and int(server["port"] or 0) < 2**16, url
-    _check_texts("headers", headers, "names of gRPC headers")
-    for name in headers or {}:
-        if not _is_header(name):
-            raise DbtRuntimeError(
-                f"profile: headers\n  Got: {name!r}\n  Expected: names of lower-case letters, digits, `-`, `_` and `.`, "
-                f"other than {', '.join(_RESERVED)}"
-            )
-
-
-def _thrift_checks(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str]]:
-    """The same for the Thrift servers of dbt-spark, which sends `None` for a missing value, and
-    sends a statement again if its answer is lost.
-    """
-    method = values.get("method", SESSION)
-    if method == SparkConnectionMethod.HTTP:
-        yield "token", bool(values.get("token")), "a token; the server of method http asks for one"
-        yield "cluster", bool(values.get("cluster")), "the cluster in the server's path"
-    if method in (SparkConnectionMethod.HTTP, SparkConnectionMethod.THRIFT):
-        once = "0: a statement whose answer is lost may have run, and is never sent again"
-        yield "query_retries", values.get("query_retries", 0) == 0, once
-
-
-def connect_secrets(remote: str | None, token: str | None, headers: Mapping[str, str] | None) -> list[str]:
-    """The parts of a profile for Spark Connect that are never shown."""
-    parameters = dict(part.partition("=")[::2] for part in (remote or "").partition("/;")[2].split(";"))
-    shown = {name for name in _RESERVED if name != "token"} | {""}
-    values = [value for name, value in parameters.items() if name not in shown]
-    values += [unquote(value) for value in values]
-    values += [token or "", *(headers or {}).values()]
-    return sorted({value for value in values if len(value) >= SHORTEST_SECRET}, key=len, reverse=True)
-
-
-def _is_header(name: str) -> bool:
-    return bool(re.fullmatch(r"[a-z0-9_.-]+", name)) and name not in _RESERVED
-
-
-def _are_formats(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(
-        isinstance(each, str) and each in FORMATS for each in value
-    )
-
-
-def _check_texts(key: str, options: Any, names: str) -> None:
-    """`DbtRuntimeError` that names a wrong option of a mapping and never shows a value."""
-    expected = f"a mapping of {names} to strings, numbers, true or false"
-    if options is not None and not isinstance(options, Mapping):
-        raise DbtRuntimeError(f"profile: {key}\n  Got: {_kind(options)}\n  Expected: {expected}")
-    for name, value in (options or {}).items():
-        if not isinstance(value, str):
-            raise DbtRuntimeError(f"profile: {key}: {name}\n  Got: {_kind(value)}\n  Expected: {expected}")
-
-
 def _without_values(error: ValidationError) -> str:
     """dbt's message about a wrong profile, without values, which may be secret.
 
@@ -415,15 +276,15 @@ def _without_values(error: ValidationError) -> str:
         return str(error.message)
     at = ".".join(str(part) for part in error.absolute_path) or "the target"
     if error.validator == "enum":
-        return f"{at}: {_kind(error.instance)} that is not one of {error.validator_value}"
+        return f"{at}: {kind_of(error.instance)} that is not one of {error.validator_value}"
     schemas = error.validator_value if error.validator == "anyOf" else [{"type": error.validator_value}]
     types = " or ".join(repr(schema.get("type")) for schema in schemas)
-    return f"{at}: {_kind(error.instance)} is not of type {types}"
+    return f"{at}: {kind_of(error.instance)} is not of type {types}"
 
 
-def _kind(value: Any) -> str:
-    """The kind of ``value``, without its contents."""
-    names = {dict: "a mapping", list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}
-    return names.get(
-        type(value), "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}"
-    )
+def _check(values: Mapping[str, Any]) -> None:
+    """Check this adapter's own keys. `DbtRuntimeError` with the value and what was expected."""
+    try:
+        profile_keys.check(values)
+    except InvalidProfile as problem:
+        raise DbtRuntimeError(str(problem)) from None

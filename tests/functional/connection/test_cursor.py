@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.connect import open_connect
 from dbt.adapters.mvsink.connection.cursor import SessionConnection
-from dbt.adapters.mvsink.connection.factory import EMBEDDED
+from dbt.adapters.mvsink.connection.factory import CONNECTIONS, EMBEDDED
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from tests.support.waiting import wait_for
 
@@ -27,6 +27,8 @@ def connection(spark, shard_root, method, request):
     place = {"schema": "default", "shard_root": str(shard_root)}
     if method == "connect":
         made = open_connect(MvsinkCredentials(**place, **request.getfixturevalue("server")))
+    elif method == "warm":
+        made = CONNECTIONS["session"](MvsinkCredentials(**place))
     else:
         made = SessionConnection(EMBEDDED, MvsinkCredentials(**place))
     yield made

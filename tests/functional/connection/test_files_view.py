@@ -11,6 +11,8 @@ import pytest
 from dbt.adapters.mvsink.connection import cursor
 from dbt.adapters.mvsink.engine import sql
 
+pytestmark = pytest.mark.embedded("the views are made in Java")
+
 TYPES = """
     1Y a, 2S b, 3 c, 4L d, 1.5F e, 2.5D f, 1.20BD g, cast(1 as decimal(38, 9)) h, 'x' i, X'01' j, true k,
     date'2026-01-01' l, timestamp'2026-01-01' m, timestamp_ntz'2026-01-01' n, array(1, null) o,

@@ -15,6 +15,7 @@ CAST = "{{ config(materialized='table') }} select cast('x' as int) as n, typeof(
 BUCKETS = "spark.sql.shuffle.partitions"
 SHOWN = {
     "session": ["method", "schema", "shard_root", "read_only"],
+    "warm": ["method", "schema", "session", "shard_root", "read_only"],
     "connect": ["method", "remote", "schema", "shard_root", "read_only"],
     "thrift": ["method", "host", "schema", "shard_root", "read_only"],
 }

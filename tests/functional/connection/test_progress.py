@@ -29,7 +29,8 @@ class TestProgress:
         return {"m1.sql": SLOW, "m2.sql": SLOW}
 
     def test_each_model_says_its_stage_and_its_tasks(self, project, monkeypatch, method):
-        line_of, lines, both = LINES[method], [], threading.Event()
+        line_of = LINES["connect" if method == "warm" else method]
+        lines, both = [], threading.Event()
 
         def collect(line):
             lines.append(line)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.connection import connect
 from dbt.adapters.mvsink.connection.connect import ConnectConnection, address, first_line
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -138,8 +137,8 @@ class Session:
 def connected(monkeypatch):
     def open_with(frame: Frame) -> tuple[ConnectConnection, Session]:
         session = Session(frame)
-        monkeypatch.setattr(connect, "_session", lambda credentials: session)
-        return ConnectConnection(SimpleNamespace(remote=REMOTE, progress=False)), session  # type: ignore[arg-type]
+        server = f"the Spark Connect server {REMOTE}"
+        return ConnectConnection(session, server, progress=False), session
 
     return open_with
 

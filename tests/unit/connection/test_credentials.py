@@ -197,7 +197,7 @@ def test_dbt_masks_them_in_whatever_it_logs(monkeypatch):
         "output_stream": lines,
     }
     manager.add_logger(LoggerConfig(**config))
-    monkeypatch.setattr("dbt.adapters.mvsink.masking.get_event_manager", lambda: manager)
+    monkeypatch.setattr("dbt_common.events.event_manager_client.get_event_manager", lambda: manager)
     monkeypatch.setattr("dbt.adapters.mvsink.masking._secrets", {})
     options = {"AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-central-1", "sas_token": "abc"}
     for _ in range(2):

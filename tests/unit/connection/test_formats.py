@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink import credentials
+from dbt.adapters.mvsink import profile_keys
 from dbt.adapters.mvsink.connection.embedded import require_formats
 from dbt.adapters.mvsink.connection.settings import (
     EXTENSIONS,
@@ -95,7 +95,7 @@ def test_the_profiles_own_package_is_for_any_pyspark():
 
 
 def test_a_profile_may_list_exactly_the_known_formats():
-    assert set(credentials.FORMATS) == FORMATS.keys()
+    assert set(profile_keys.FORMATS) == FORMATS.keys()
 
 
 def test_a_session_is_started_with_them_and_one_that_was_started_without_is_refused(monkeypatch):

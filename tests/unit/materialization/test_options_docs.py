@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
+import click
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -62,7 +63,11 @@ def test_the_prose_names_the_defaults_that_commands_have():
     text = (ROOT / "docs" / "commands.md").read_text()
     compared = {}
     for command, section in re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", text, re.M | re.S):
-        defaults = {name: each.default for each in cli.commands[command].params for name in each.opts}
+        defaults = {
+            name: each.default
+            for each in cli.get_command(click.Context(cli), command).params
+            for name in each.opts
+        }
         for name, row in re.findall(r"^\| `(--[\w-]+).*?` \| (.* by default.*) \|$", section, re.M):
             if named := re.search(r"[`; ]*([^`;,]+?)`? by default", row):
                 compared[command, name] = (named[1].strip(), str(defaults[name]))

@@ -278,6 +278,7 @@ OTHERS = {
     "cli/dbt_runner.py",  # what dbt prints
     "adapter/commands.py",  # what the command asks
     "connection/class_archive_maker.py", "connection/metastore.py", "connection/cursor.py",  # of this machine
+    "connection/warm_sessions.py", "connection/warm_server.py",
 }  # fmt: skip
 
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.credentials import SESSION
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
 from dbt.adapters.mvsink.engine.plan_text import same_plan, same_text
 from dbt.adapters.mvsink.engine.session import session_of, session_settings, setting
+from dbt.adapters.mvsink.profile_keys import SESSION
 from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
 
 if TYPE_CHECKING:
@@ -124,12 +124,18 @@ class AdapterEngine(Engine):
         adapter.publications = object()
 
     def relist(self, table: Sequence[str]) -> None:
-        """See `Engine`. The embedded session does it without a statement."""
+        """See `Engine`. The embedded session does it without a statement. On a server, rows that
+        another session has cached stay as they were after a refresh, so they are cached again.
+        """
         handle = self._handle
         catalog, name = table[:-2], table[-2:]
         forget = getattr(handle, "forget_files", None) if catalog == ["spark_catalog"] else None
         if forget is None or not forget(sql.qualified(name)):
             super().relist(table)
+            caches_rows, quoted = getattr(handle, "caches_rows", None), sql.qualified(table)
+            if caches_rows is not None and caches_rows(quoted):
+                self.execute(f"uncache table {quoted}", "refresh")
+                self.execute(f"cache lazy table {quoted}", "refresh")
 
     def replace_view_text(self, view: str, text: str, replaceable: Callable[[str], bool]) -> bool:
         """See `Engine`. Only the embedded session has it; dbt's log shows what it did."""

@@ -13,12 +13,14 @@ from dbt.adapters.spark.connections import SparkConnectionMethod
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
+from dbt.adapters.mvsink.connection import factory
 from dbt.adapters.mvsink.connection.java import check_java
-from dbt.adapters.mvsink.credentials import CONNECT, MvsinkCredentials, check_connect, check_pyspark
+from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_connect, check_pyspark
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.exceptions import MvsinkError
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.physical import DIFF, TIME
+from dbt.adapters.mvsink.profile_keys import CONNECT
 from dbt.adapters.mvsink.shard import Antichain, ShardClient, ShardError
 from dbt.adapters.mvsink.shard_sql.stager import check_same_place
 
@@ -30,6 +32,8 @@ def check_setup(credentials: MvsinkCredentials) -> None:
     """Log each check that passes. Raises `MvsinkError`; leaves nothing behind."""
     if credentials.method == SparkConnectionMethod.SESSION:
         logger.info(f"PySpark {check_pyspark()}, Java {check_java().version}: OK")
+        if (server := factory.warm_server(credentials)) is not None:
+            logger.info(f"{server.words}: OK")
     if credentials.method == CONNECT:
         logger.info(f"PySpark {check_connect()}, a client of Spark Connect: OK")
     check_shard_root(credentials)

@@ -18,7 +18,6 @@ from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
 from dbt.adapters.mvsink.adapter.variables import variable
-from dbt.adapters.mvsink.credentials import SESSION
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
@@ -40,6 +39,7 @@ from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse
 from dbt.adapters.mvsink.materialization.run import Executed, Prepared, Published, check_names
 from dbt.adapters.mvsink.materialization.warn import warn, warn_of_all
+from dbt.adapters.mvsink.profile_keys import SESSION
 from dbt.adapters.mvsink.published import retire
 from dbt.adapters.mvsink.shard import Antichain, OpenShards, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count

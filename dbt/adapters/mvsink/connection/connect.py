@@ -32,15 +32,16 @@ LOST = (
 
 def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
     """A connection with a new session. `FailedToConnectError` with what to check."""
+    remote, server = str(credentials.remote), f"the Spark Connect server {masked(str(credentials.remote))}"
+    url = address(remote, credentials.token, credentials.use_ssl, credentials.headers or {})
     try:
-        return ConnectConnection(credentials)
+        session = new_session(url, server, credentials.server_side_parameters)
+        return ConnectConnection(session, server, credentials.progress)
     except DbtRuntimeError:
         raise
     except Exception as error:
         reason = first_line(error)
-        raise FailedToConnectError(
-            f"no session on the Spark Connect server {masked(str(credentials.remote))}: {reason}\n  {_advice(reason)}"
-        ) from error
+        raise FailedToConnectError(f"no session on {server}: {reason}\n  {_advice(reason)}") from error
 
 
 ADVICE = {  # by what the reason contains
@@ -59,11 +60,11 @@ def _advice(reason: str) -> str:
 
 
 class ConnectConnection(FrameConnection):
-    """See the module."""
+    """See the module. ``server`` is what messages call the server."""
 
-    def __init__(self, credentials: MvsinkCredentials):
-        self._remote = str(credentials.remote)
-        super().__init__(_session(credentials), credentials.progress)
+    def __init__(self, session: Any, server: str, progress: bool):
+        super().__init__(session, progress)
+        self._server = server
         self._changes = 0
         self._exhausted: bool | None = None
         self._stages: dict[int, Any] = {}
@@ -71,15 +72,22 @@ class ConnectConnection(FrameConnection):
 
     @property
     def identity(self) -> object:
-        return ("connect", self._remote)
+        return ("connect", self._server)
 
     @property
-    def session_changes(self) -> tuple[str, int]:
+    def session_changes(self) -> tuple[object, int]:
         """Only this connection uses its session."""
         return (self.tag, self._changes)
 
     def _session_changed(self) -> None:
         self._changes += 1
+
+    def caches_rows(self, table: str) -> bool:
+        """Whether the server has rows of the ``table`` (quoted) in memory, for all sessions."""
+        try:
+            return bool(self.session.catalog.isCached(table))
+        except Exception:  # there is no such table: reading it says so
+            return False
 
     def fetchall(self) -> list[Any]:
         """All rows. `DbtRuntimeError` after a `fetchmany` that left some."""
@@ -146,10 +154,7 @@ class ConnectConnection(FrameConnection):
         if not any(word in text for word in LOST):
             return None
         reason = "it does not know the session" if NOT_KNOWN in text else first_line(error)
-        return (
-            f"the Spark Connect server {masked(self._remote)} cannot be reached any more, or has dropped the session "
-            f"({reason}). The statement may or may not have run and is not repeated; run again"
-        )
+        return f"{self._server} cannot be reached any more, or has dropped the session ({reason}). The statement may or may not have run and is not repeated; run again"
 
 
 def address(remote: str, token: str | None, use_ssl: bool, headers: Mapping[str, str]) -> str:
@@ -182,22 +187,20 @@ def first_line(error: BaseException) -> str:
     return masked(next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__))
 
 
-def _session(credentials: MvsinkCredentials) -> Any:
-    """A new session with the profile's settings, whose statements are never repeated."""
+def new_session(url: str, server: str, settings: Mapping[str, str]) -> Any:
+    """A new session with ``settings``, whose statements are never repeated."""
     from pyspark.sql.connect.client import SparkConnectClient
     from pyspark.sql.connect.session import SparkSession
 
     # the client prints each analysis error as JSON, besides raising it
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    url = address(str(credentials.remote), credentials.token, credentials.use_ssl, credentials.headers or {})
     session = SparkSession.builder.remote(url).create()
     client: SparkConnectClient = session.client
     client.disable_reattachable_execute()
     client.set_retry_policies([])
     try:
-        server = f"the Spark Connect server {masked(str(credentials.remote))}"
         require_spark_4(server, session.version)  # the first message to the server
-        _set(session, credentials.server_side_parameters, server)
+        _set(session, settings, server)
     except BaseException:
         client.close()
         raise

@@ -104,7 +104,7 @@ class EmbeddedSpark:
         needs it waits; nothing else does, not even the end of the process. If it fails, such a
         caller tries again, and gets the error.
         """
-        if self._session is None and not self._early and not _has_spark():
+        if not self.is_here():
             self._early = True
             run = partial(contextvars.copy_context().run, self._start_quietly, credentials)
             threading.Thread(target=run, name="dbt-mvsink start", daemon=True).start()
@@ -122,6 +122,10 @@ class EmbeddedSpark:
         if len(self._facts) >= MAX_SESSIONS:
             self._facts.clear()
         return self._facts.setdefault(hashlib.sha256(description.encode()).digest(), {})
+
+    def is_here(self) -> bool:
+        """Whether this process has a Spark, or is starting one."""
+        return self._session is not None or self._early or _has_spark()
 
     def running(self) -> SparkSession | None:
         """The session if it was started; never starts one."""

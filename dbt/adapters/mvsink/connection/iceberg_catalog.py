@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.mvsink.credentials import SESSION, MvsinkCredentials
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.profile_keys import SESSION
 
 CATALOGS = "spark.sql.catalog."
 CLASS = "org.apache.iceberg.spark.SparkCatalog"

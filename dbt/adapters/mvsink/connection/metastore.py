@@ -109,9 +109,10 @@ def _shutdown(url: str) -> str:
 
 
 ALTERNATIVES = (
-    "Wait for it to end, raise `metastore_timeout` in the profile, or use a metastore that several processes can share "
+    "Wait for it to end, raise `metastore_timeout` in the profile, work in a warm session (`mvsink session start`), or use a metastore that several processes can share "
     "(`server_side_parameters: spark.hadoop.hive.metastore.uris` or `spark.hadoop.javax.jdo.option.ConnectionURL`)"
 )
+WARM_SESSION = "mvsink session"  # which stays, so that no process waits for it
 POLL = 0.2  # seconds
 REPORT_EVERY = 10.0  # seconds
 
@@ -136,6 +137,7 @@ COMMANDS = frozenset(
         "run-operation",
         "seed",
         "serve",
+        "session",
         "show",
         "snapshot",
         "source",
@@ -187,6 +189,12 @@ class MetastoreLock:
         started, reported = time.monotonic(), -REPORT_EVERY
         while not self._try(file):
             waited = time.monotonic() - started
+            if self._stored().get("command") == WARM_SESSION:
+                file.close()
+                raise DbtRuntimeError(
+                    f"the embedded metastore {self.path.parent} is in use by a warm session of other settings or versions, "
+                    f"{self.holder()}: `mvsink session stop --all` ends it"
+                )
             if waited >= timeout or self.path in _timed_out:
                 file.close()
                 _timed_out.add(self.path)
