@@ -132,10 +132,17 @@ class AdapterEngine(Engine):
         forget = getattr(handle, "forget_files", None) if catalog == ["spark_catalog"] else None
         if forget is None or not forget(sql.qualified(name)):
             super().relist(table)
-            caches_rows, quoted = getattr(handle, "caches_rows", None), sql.qualified(table)
-            if caches_rows is not None and caches_rows(quoted):
+            quoted = sql.qualified(table)
+            if not hasattr(handle, "forget_files") and self._caches_rows(handle, quoted):
                 self.execute(f"uncache table {quoted}", "refresh")
                 self.execute(f"cache lazy table {quoted}", "refresh")
+
+    def _caches_rows(self, handle: Any, table: str) -> bool:
+        """Whether the server has rows of the ``table`` (quoted) in memory."""
+        ask = getattr(handle, "caches_rows", None)
+        if ask is not None:
+            return bool(ask(table))
+        return "InMemoryRelation" in str(self.query(f"explain select * from {table}", "refresh"))
 
     def replace_view_text(self, view: str, text: str, replaceable: Callable[[str], bool]) -> bool:
         """See `Engine`. Only the embedded session has it; dbt's log shows what it did."""
