@@ -22,7 +22,7 @@ STRUCTURE := tests/unit/test_layers.py tests/unit/test_docs.py
 SUITES := $(addprefix tests/functional/,materialization continual_task connection $(addprefix cli/test_,plan.py past.py undo.py))
 # The parts of `make tables` and of `make servers`, over a warm session, that CI has the time for.
 TABLED := $(patsubst %,tests/functional/%.py,materialization/test_behaviours continual_task/test_model cli/test_plan cli/test_past cli/test_undo)
-WARMED := $(patsubst %,tests/functional/%.py,materialization/test_behaviours continual_task/test_model connection/test_cursor cli/test_plan cli/test_undo)
+WARMED := $(patsubst %,tests/functional/%.py,materialization/test_behaviours materialization/test_listings continual_task/test_model connection/test_cursor cli/test_plan cli/test_undo)
 # Every process of pytest-xdist collects the same tests in the same order, sets included.
 export PYTHONHASHSEED := 0
 # Python keeps what it has compiled, even in a container that says it should not: else every process compiles dbt and this package

@@ -231,3 +231,21 @@ def test_an_interrupt_of_an_earlier_invocation_is_forgotten(path):
     metastore._interrupted.set()
     notice_interrupts()
     assert not metastore._interrupted.is_set()
+
+
+def test_a_warm_session_is_not_waited_for_but_one_that_ends_is(path, monkeypatch):
+    monkeypatch.setattr(metastore, "ENDING", 0)
+    monkeypatch.setattr(sys, "argv", ["mvsink", "session"])
+    session = MetastoreLock(path)
+    session.acquire(0, pytest.fail)
+    with pytest.raises(
+        DbtRuntimeError, match="by a warm session of other settings .* `mvsink session stop --all`"
+    ):
+        MetastoreLock(path).acquire(60, pytest.fail)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = {**json.loads(path.read_text()), "pid": ended.pid}
+    path.write_text(json.dumps(left))
+    with pytest.raises(DbtRuntimeError, match="after 0 s"):  # what is left of one is waited for
+        MetastoreLock(path).acquire(0, pytest.fail)
+    session.release()

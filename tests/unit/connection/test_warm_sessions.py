@@ -12,6 +12,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import warm_sessions
 from dbt.adapters.mvsink.connection.warm_server import Sessions
@@ -22,8 +23,10 @@ from dbt.adapters.mvsink.connection.warm_sessions import (
     clients,
     name_of,
     places,
+    start,
     stop,
 )
+from dbt.adapters.mvsink.credentials import MvsinkCredentials
 
 
 @pytest.fixture
@@ -213,3 +216,28 @@ def test_a_server_that_does_not_end_in_time_is_killed(place, monkeypatch, kind, 
     assert process.stdout is not None and process.stdout.readline() == b"held\n"
     assert stop(place, server(place, process=process.pid)) is in_time
     assert process.wait() == (-15 if in_time else -9)
+
+
+def test_files_that_cannot_be_read_are_no_server(place, monkeypatch):
+    """Those of another user: here, directories in their places."""
+    place.path("json").mkdir()
+    place.path("lock").mkdir()
+    assert place.running() is None and not place.is_alive()
+
+
+def test_where_no_files_can_be_kept_none_starts(tmp_path):
+    (tmp_path / ".mvsink").write_text("in the way")
+    credentials = MvsinkCredentials(schema="s", progress=False)
+    credentials.belong_to(str(tmp_path))
+    with pytest.raises(DbtRuntimeError, match=r"keeps files in .*/\.mvsink/session: "):
+        start(credentials, 1.0)
+
+
+def test_a_wait_for_another_that_starts_one_can_be_interrupted(place, monkeypatch):
+    monkeypatch.setattr(warm_sessions, "interrupted", lambda seconds: True)
+    with (
+        warm_sessions._alone(place.path("starting")),
+        pytest.raises(DbtRuntimeError, match="interrupted while the warm session starts"),
+        warm_sessions._alone(place.path("starting")),
+    ):
+        raise AssertionError("both have it")

@@ -125,7 +125,8 @@ class AdapterEngine(Engine):
 
     def relist(self, table: Sequence[str]) -> None:
         """See `Engine`. The embedded session does it without a statement. On a server, rows that
-        another session has cached stay as they were after a refresh, so they are cached again.
+        another session has cached stay as they were after a refresh, so they are cached again, at
+        Spark's usual storage level.
         """
         handle = self._handle
         catalog, name = table[:-2], table[-2:]

@@ -112,7 +112,8 @@ ALTERNATIVES = (
     "Wait for it to end, raise `metastore_timeout` in the profile, work in a warm session (`mvsink session start`), or use a metastore that several processes can share "
     "(`server_side_parameters: spark.hadoop.hive.metastore.uris` or `spark.hadoop.javax.jdo.option.ConnectionURL`)"
 )
-WARM_SESSION = "mvsink session"  # which stays, so that no process waits for it
+WARM_SESSION = "mvsink session"  # which stays, so that no process waits for it ...
+ENDING = 3.0  # ... for more seconds than one takes that is ending
 POLL = 0.2  # seconds
 REPORT_EVERY = 10.0  # seconds
 
@@ -171,6 +172,11 @@ def notice_interrupts() -> None:
     signal.signal(signal.SIGINT, handler)
 
 
+def interrupted(seconds: float) -> bool:
+    """Wait so long; whether this invocation was interrupted meanwhile, or before."""
+    return _interrupted.wait(seconds)
+
+
 class MetastoreLock:
     """Held from `acquire` until `release` or the end of the process."""
 
@@ -189,7 +195,7 @@ class MetastoreLock:
         started, reported = time.monotonic(), -REPORT_EVERY
         while not self._try(file):
             waited = time.monotonic() - started
-            if self._stored().get("command") == WARM_SESSION:
+            if waited >= ENDING and self._is_warm():
                 file.close()
                 raise DbtRuntimeError(
                     f"the embedded metastore {self.path.parent} is in use by a warm session of other settings or versions, "
@@ -204,13 +210,19 @@ class MetastoreLock:
             if waited - reported >= REPORT_EVERY:
                 report(f"waiting for the embedded metastore, in use by {self.holder()}")
                 reported = waited
-            if _interrupted.wait(POLL):
+            if interrupted(POLL):
                 file.close()
                 raise DbtRuntimeError(
                     f"interrupted while waiting for the embedded metastore, in use by {self.holder()}"
                 )
         self._file = file
         self.note(None)
+
+    def _is_warm(self) -> bool:
+        """Whether a warm session holds it, and not only what is left of one."""
+        holder = self._stored()
+        process = holder.get("pid")
+        return holder.get("command") == WARM_SESSION and isinstance(process, int) and _is_alive(process)
 
     def _try(self, file: IO[str]) -> bool:
         try:

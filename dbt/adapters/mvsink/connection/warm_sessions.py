@@ -18,7 +18,6 @@ Locks are the kernel's, so that they end with their process, however that ends.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import json
@@ -43,6 +42,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.mvsink.__version__ import version
 from dbt.adapters.mvsink.connection.embedded import LOG_FILE, prepare_home
 from dbt.adapters.mvsink.connection.job_progress import starting_spark
+from dbt.adapters.mvsink.connection.metastore import interrupted
 from dbt.adapters.mvsink.connection.settings import session_settings
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_connect, check_pyspark
 from dbt.adapters.mvsink.masking import keep_secret, masked
@@ -54,6 +54,7 @@ POLL = 0.05  # seconds
 IDLE = 3600.0  # seconds without a client, after which a server ends
 ENDS_IN = 60.0  # seconds
 STARTS_IN = 600.0  # seconds; it may download jars
+METASTORE = "waiting for the embedded metastore"
 Say = Callable[[str], None]
 # variables of the environment; PySpark itself sets others that begin with SPARK_
 _READ_BY_SPARK = re.compile(
@@ -127,7 +128,7 @@ class WarmPlace:
 
     def is_alive(self) -> bool:
         """Whether a server has this place, answering or not."""
-        with suppress(FileNotFoundError), open(self.path("lock"), "rb") as file:
+        with suppress(OSError), open(self.path("lock"), "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -138,7 +139,7 @@ class WarmPlace:
         try:
             stored = json.loads(self.path("json").read_text())
             server = WarmServer(**{**stored, "settings": tuple(stored["settings"])})
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError):  # none, or another user's
             return None
         return server if server.host == socket.gethostname() else None
 
@@ -184,10 +185,13 @@ def start(credentials: MvsinkCredentials, idle: float) -> WarmServer:
     check_pyspark()
     check_connect()
     place = WarmPlace.of(credentials)
-    prepare_home(place.home)
-    (place.home / DIRECTORY).mkdir(mode=0o700, exist_ok=True)
-    with starting_spark(credentials.progress), _alone(place.path("starting")):
-        return place.running() or _launched(credentials, place, idle)
+    try:
+        prepare_home(place.home)
+        (place.home / DIRECTORY).mkdir(mode=0o700, exist_ok=True)
+        with starting_spark(credentials.progress), _alone(place.path("starting")):
+            return place.running() or _launched(credentials, place, idle)
+    except OSError as error:  # another user's, or a disk that is full or can only be read
+        raise DbtRuntimeError(f"a warm session keeps files in {place.home / DIRECTORY}: {error}") from error
 
 
 def _launched(credentials: MvsinkCredentials, place: WarmPlace, idle: float) -> WarmServer:
@@ -216,12 +220,16 @@ def _launched(credentials: MvsinkCredentials, place: WarmPlace, idle: float) -> 
     with suppress(BrokenPipeError):  # it has ended: its log says why
         process.stdin.write(json.dumps(wanted).encode())
         process.stdin.close()
-    deadline = time.monotonic() + STARTS_IN
+    deadline, shown = time.monotonic() + STARTS_IN, 0
     while process.poll() is None and time.monotonic() < deadline:
         stored = place.running()
         if stored is not None:
             return stored
-        time.sleep(POLL)
+        _wait()
+        waits = [line for line in log.read_text(errors="replace").splitlines() if METASTORE in line]
+        for line in waits[shown:]:  # the server's own messages, which no terminal shows
+            logger.info(masked(line[line.index(METASTORE) :]))
+        shown = len(waits)
     with suppress(ProcessLookupError):
         process.terminate()
     output = masked(log.read_text(errors="replace").strip())
@@ -304,8 +312,14 @@ def _alone(path: Path) -> Iterator[None]:
     """A context in which no other process is that has it with this file."""
     with private(path, "a") as file:
         while True:
-            with contextlib.suppress(BlockingIOError):
+            with suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            time.sleep(POLL)
+            _wait()
         yield
+
+
+def _wait() -> None:
+    """A moment. `DbtRuntimeError` after Ctrl-C, which only the main thread gets."""
+    if interrupted(POLL):
+        raise DbtRuntimeError("interrupted while the warm session starts")

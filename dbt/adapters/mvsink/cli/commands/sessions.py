@@ -21,6 +21,16 @@ from dbt.adapters.mvsink.connection.warm_sessions import IDLE, WarmPlace, client
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.profile_keys import SESSION
 
+KNOWN = (
+    "process",
+    "remote",
+    "token_file",
+    "pyspark",
+    "dbt_mvsink",
+    "started",
+    "settings",
+)  # of one that answers
+
 
 @click.group()
 def session() -> None:
@@ -109,8 +119,11 @@ def stop_session(target: Target, dbt: Dbt, every: bool, force: bool, output: Pri
         output.text(f"{server.words} has ended" if in_time else f"{server.words} did not end, and was killed")
     output.json({"ended": ended})
     if not ended:
-        others = [place for place in places(Path(credentials.home)) if place.is_alive()]
-        more = f"; {len(others)} of other settings or versions (`--all` ends them, too)" if others else ""
+        alive = [place for place in places(Path(credentials.home)) if place.is_alive()]
+        others = len([place for place in alive if place != mine])
+        more = f"; {others} of other settings or versions (`--all` ends them, too)" if others else ""
+        if mine in alive:
+            more += "; one is starting: stop it once it answers"
         output.text(f"there is no warm session of target {target.name}{more}")
 
 
@@ -139,7 +152,7 @@ def session_status(target: Target, dbt: Dbt, output: Printer) -> None:
 
 
 def say(text: str) -> None:
-    """Tell the user, in no form's output."""
+    """Show it on stderr, whatever the form of the output."""
     click.echo(text, err=True)
 
 
@@ -156,19 +169,21 @@ def _values(place: WarmPlace, mine: str) -> dict[str, Any]:
     """A session as JSON, without its token. ``started`` is in ms."""
     server = place.running(say)
     state = "ready" if server else "starting" if place.is_alive() else "ended"
-    return {
-        "name": place.name,
-        "state": state,
-        "used_by_this_target": place.name == mine,
-        "process": server.process if server else None,
-        "remote": f"sc://localhost:{server.port}" if server else None,
-        "token_file": str(place.path("json")) if server else None,
-        "pyspark": server.pyspark if server else None,
-        "dbt_mvsink": server.package if server else None,
-        "started": server.started if server else None,
-        "settings": list(server.settings) if server else None,
-        "clients": _in_use(place),
-    }
+    known = (
+        dict.fromkeys(KNOWN)
+        if server is None
+        else {
+            "process": server.process,
+            "remote": f"sc://localhost:{server.port}",
+            "token_file": str(place.path("json")),
+            "pyspark": server.pyspark,
+            "dbt_mvsink": server.package,
+            "started": server.started,
+            "settings": list(server.settings),
+        }
+    )
+    used = {"used_by_this_target": place.name == mine, "clients": _in_use(place)}
+    return {"name": place.name, "state": state, **used, **known}
 
 
 def _columns(now: int) -> list[TableColumn[dict[str, Any]]]:
