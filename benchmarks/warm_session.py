@@ -27,7 +27,7 @@ from pathlib import Path
 from benchmarks.cold_start import ROOT, Variant, make_items
 from benchmarks.example_choice import EXAMPLE, Example
 
-MVSINK = "from dbt.adapters.mvsink.cli.main import cli; cli()"
+MVSINK = "from dbt.adapters.mvsink.cli.main import main; main()"
 FLIGHT = "carrier = 'UA' and flight = 1545"
 COMMANDS = {
     "status": ("status",),

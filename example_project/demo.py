@@ -178,7 +178,7 @@ def run(command: str, incremental: str = "auto") -> Ran:
 
 def mvsink(*arguments: str) -> None:
     """`mvsink session` with these arguments; exits with its words if it fails."""
-    code = "from dbt.adapters.mvsink.cli.main import cli; cli()"
+    code = "from dbt.adapters.mvsink.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "session", *arguments], capture_output=True, text=True, cwd=HERE
     )

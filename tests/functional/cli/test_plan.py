@@ -127,7 +127,10 @@ class TestBehind(Planning):
         assert not any(each["behind"] for each in self.planned(project).values())
         self.set_source(project, "select * from values (1, 'a'), (2, 'z'), (4, 'y'), (5, 'y') as t(id, name)")
         run_dbt(["run", "--select", "source_rows"])
+        kept = Path(project.project_root) / "target" / "partial_parse.msgpack"
+        before = kept.read_bytes()
         plan = self.planned(project, "--detailed-exitcode", code=2)
+        assert kept.read_bytes() == before  # what would have the next run read the whole project
         assert list(plan) == ["aside", "mv", "names", "counted"]
         assert (plan["names"]["behind"], plan["counted"]["behind"]) == (["mv"], ["mv"])
         shown = self.plan(project).stdout

@@ -31,7 +31,7 @@ TOP = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from
 SLOW = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from range({{ var('upto', 1000) }}) where id % 7 = 3"
 TASK = "{{ config(materialized='continual_task') }} from transform {{ ref('mv') }} using (select id from {{ ref('mv') }})"
 STAGING = "insert overwrite directory"
-WATCH = "from dbt.adapters.mvsink.cli.main import cli; cli()"
+WATCH = "from dbt.adapters.mvsink.cli.main import main; main()"
 
 
 @contextmanager

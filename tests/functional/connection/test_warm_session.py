@@ -23,7 +23,7 @@ STARTED = "mvsink adapter: starting Spark"
 
 
 def mvsink(project: Path, name: str, *arguments: str) -> Process:
-    code = "from dbt.adapters.mvsink.cli.main import cli; cli()"
+    code = "from dbt.adapters.mvsink.cli.main import main; main()"
     place = ["--project-dir", str(project), "--profiles-dir", str(project)]
     return Process(project.parent, name, "-c", code, *arguments, *place)
 

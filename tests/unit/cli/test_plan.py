@@ -128,7 +128,12 @@ def dbt(monkeypatch):
         for name, read in depends.items()
     }
     asked["nodes"] = nodes
-    monkeypatch.setattr(Dbt, "parsed", lambda self: SimpleNamespace(nodes=nodes))
+
+    def parsed(self):
+        asked["parsed"] = self
+        return SimpleNamespace(nodes=nodes)
+
+    monkeypatch.setattr(Dbt, "parsed", parsed)
     monkeypatch.setattr(Dbt, "run", run)
     monkeypatch.setattr(Dbt, "models", models)
     return asked
@@ -174,6 +179,7 @@ def test_what_dbt_is_asked_for(shop, dbt):
     assert (dbt["select"], dbt["exclude"]) == (["orders+", "tag:a"], ["stg"])
     assert dbt["ran"] == ["orders", "customers"]  # only what is maintained: all else would be built
     assert dbt["vars"] == {"a": 1, "mvsink_read_only": True, "mvsink_sample": 7}
+    assert dbt["parsed"].vars == {"a": 1}  # with others dbt would read the whole project again
     assert (dbt["dbt"].target, dbt["dbt"].project_dir) == ("prod", str(shop.root))
 
 

@@ -170,6 +170,7 @@ def test_where_it_runs(shop, aside, prod, monkeypatch):
     assert output["storage_options"] == {"key": "{{ env_var('KEY') }}"}  # secrets stay where they are
     assert (dbt.target, dbt.vars) == ("dev", {"a": 1, "mvsink_rehearsal": True})
     assert dbt.defer and dbt.state == str(Path(dbt.profiles_dir) / "state")
+    assert dbt.target_path == str(Path(dbt.profiles_dir) / "target")  # what dbt keeps of runs stays
     assert aside["operations"][-1] == ("mvsink_end_rehearsal", {"schemas": [output["schema"]]})
     assert not Path(dbt.profiles_dir).exists()
 

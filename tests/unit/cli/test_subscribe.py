@@ -214,7 +214,7 @@ def test_it_follows_until_it_is_stopped_and_releases_its_lease(shop, orders, mon
 
 
 def test_a_reader_that_is_gone_ends_it(shop, orders):
-    code = "from dbt.adapters.mvsink.cli.main import cli; cli()"
+    code = "from dbt.adapters.mvsink.cli.main import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "subscribe", "orders", "--snapshot", "--follow"],
         stdout=subprocess.PIPE,

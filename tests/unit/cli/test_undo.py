@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from dbt.adapters.mvsink.cli.commands.undo import Undoing
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, MacroOutput, RunResult
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.engine import DataflowError
@@ -158,7 +159,27 @@ def test_an_undo_that_would_leave_a_row_fewer_than_0_times_is_refused_and_names_
     assert result.exit_code == 1 and "1 row(s) would be there fewer than 0 times" in result.output
     assert "cccc3333" in result.output and "--since" in result.output
     assert contents(orders) == BEFORE and pause_of(orders.state()) is None
-    assert [request["dry_run"] for request in operations] == [True]
+    assert [request["dry_run"] for request in operations] == [False, True]  # the second one to say why
+
+
+def test_without_a_question_it_is_computed_once(shop, orders, operations):
+    result = shop.run("undo", "orders", "cccc", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "changes it by +1 -3" in result.output and "undone by alice" in result.output
+    assert [request["dry_run"] for request in operations] == [False]
+
+
+def test_an_error_that_is_no_refusal_is_shown_and_nothing_is_written(shop, orders, monkeypatch):
+    def failing(self, dry_run):
+        if not dry_run:
+            raise DbtFailed("another run changed it while the undo was computed")
+        return asked(self, dry_run=dry_run)
+
+    asked = Undoing.ask
+    monkeypatch.setattr(Undoing, "ask", lambda self, *, dry_run: failing(self, dry_run))
+    result = shop.run("undo", "orders", "cccc", "--yes")
+    assert result.exit_code == 1 and "another run changed it" in result.output
+    assert "undone by" not in result.output and contents(orders) == BEFORE
 
 
 def test_the_gate_refuses_what_changes_too_much_unless_it_is_accepted(shop, orders):

@@ -46,14 +46,16 @@ class Behind:
     tasks: Collection[str]
     quick: bool
 
-    def plans(self, models: Sequence[Model]) -> dict[str, ModelPlan]:
-        """The plans of the later ones, by unique id. ``models`` are all that are selected."""
+    def plans(self, models: Sequence[Model], manifest: Any) -> dict[str, ModelPlan]:
+        """The plans of the later ones, by unique id. ``models`` are all that are selected,
+        ``manifest`` is dbt's.
+        """
         again = {name: plan for name in self.later if (plan := self._unknown(name)) is not None}
         computed = [name for name, plan in again.items() if not plan.unknown]
         if not computed:
             return again
         try:
-            done = {each.unique_id: each for each in self._rehearsed(self._to_run(models))}
+            done = {each.unique_id: each for each in self._rehearsed(self._to_run(models), manifest)}
             why = FAILED
         except click.ClickException as error:
             done, why = {}, f"what it reads cannot be computed before the run: {words(error)}"
@@ -101,12 +103,12 @@ class Behind:
         wanted = {*later, *(name for upstream in later.values() for name in upstream)}
         return [model for model in models if model.unique_id in wanted]
 
-    def _rehearsed(self, models: Sequence[Model]) -> Iterator[ModelPlan]:
+    def _rehearsed(self, models: Sequence[Model], manifest: Any) -> Iterator[ModelPlan]:
         """``models``, run in temporary schemas and compared with what the target has."""
         with (
             terminated_as_interrupted(),
             progress("computing what models behind a change would hold, in temporary schemas"),
-            rehearsal(self.dbt, self.target, self.target.name) as place,
+            rehearsal(self.dbt, self.target, self.target.name, manifest) as place,
         ):
             yield from map(planned_against, place.run(models, place.dbt.parsed(), self.sample))
 

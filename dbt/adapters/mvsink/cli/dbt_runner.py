@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -89,9 +89,12 @@ class DbtFailed(click.ClickException):
 
 @dataclass(frozen=True)
 class Dbt:
-    """dbt with the options of a command. If ``vars`` differ from those of the last run, dbt parses
-    the whole project again.
+    """dbt with the options of a command. If ``vars`` differ from those of the last run, `parsed`
+    reads the whole project again, and so does the user's next run. Therefore what only runs need is
+    given to them (`with_vars`), not to `parsed`.
 
+    ``target_path`` is where dbt keeps what it made of the project, by default where the project has
+    it.
     ``state`` is a directory with the manifest of another state of the project. Selectors like
     `state:modified` compare with it. With ``defer``, models that are not selected are read from
     where they are in that state.
@@ -105,6 +108,11 @@ class Dbt:
     state: str | None = None
     defer: bool = False
     favor_state: bool = False
+    target_path: str | None = None
+
+    def with_vars(self, **more: Any) -> Dbt:
+        """The same with ``more`` variables."""
+        return replace(self, vars={**self.vars, **more})
 
     def parsed(self) -> Any:
         """dbt's manifest of the project."""
@@ -175,6 +183,7 @@ class Dbt:
         options = [*QUIET, "--project-dir", self.project_dir, "--profiles-dir", self.profiles_dir]
         options += ["--profile", self.profile] if self.profile else []
         options += ["--target", self.target] if self.target else []
+        options += ["--target-path", self.target_path] if self.target_path else []
         return [*options, "--vars", json.dumps(self.vars, default=str)]
 
 

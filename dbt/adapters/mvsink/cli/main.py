@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+import logging
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 
 import click
@@ -26,6 +33,30 @@ MODULES = {  # of `cli.commands`
     "drop": "drop",
     "session": "sessions",
 }
+
+
+COLLECT_EVERY = 200_000  # new objects: modules and a manifest have a million that stay
+
+
+@dataclass
+class Ending:
+    """The end of a process. For Python to free all modules and objects of dbt and Spark, one by one,
+    takes most of a second.
+    """
+
+    status: int | None = None  # an exit code; None after an error, which Python reports
+
+    def at_once(self) -> None:
+        """End the process, where there is nothing to report. Called when threads have ended and
+        other handlers have done their work.
+        """
+        if self.status is None:
+            return
+        logging.shutdown()  # a handler of its own, which is called after this one
+        with suppress(OSError, ValueError):  # of a closed pipe, which Python reports
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.status)
 
 
 class Commands(click.Group):
@@ -61,5 +92,17 @@ def cli() -> None:
     """
 
 
+def main() -> None:
+    """Run the command as a process of its own, which ends with it."""
+    gc.set_threshold(COLLECT_EVERY)
+    ending = Ending()
+    atexit.register(ending.at_once)  # before any other, so it is the last to be called
+    try:
+        cli()
+    except SystemExit as end:
+        ending.status = 0 if end.code is None else end.code if isinstance(end.code, int) else None
+        raise
+
+
 if __name__ == "__main__":
-    cli()
+    main()

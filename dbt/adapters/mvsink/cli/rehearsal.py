@@ -126,22 +126,27 @@ class Rehearsal:
 
 
 @contextmanager
-def rehearsal(dbt: Dbt, target: Target, against: str) -> Iterator[Rehearsal]:
+def rehearsal(dbt: Dbt, target: Target, against: str, manifest: Any = None) -> Iterator[Rehearsal]:
     """Prepare a rehearsal of ``target``, and delete its directory afterwards. ``against`` is the
-    name of the target to compare with.
+    name of the target to compare with, and ``manifest`` dbt's for it, if the project has been
+    parsed for it.
+
+    What dbt keeps of a project between runs stays as it is: what it would keep of a rehearsal is in
+    the directory.
     """
     other = load_target(dbt.project_dir, dbt.profiles_dir, dbt.profile, against, dbt.vars)
     directory = Path(tempfile.mkdtemp(prefix=SCHEMA))
     try:
-        state = dbt.state or _state(replace(dbt, target=against), directory / "state")
+        if manifest is None and not dbt.state:
+            manifest = replace(dbt, target=against, target_path=str(directory / "against")).parsed()
+        state = dbt.state or _state(manifest, directory / "state")
         _write_profile(dbt, target, directory)
-        variables = {**dbt.vars, "mvsink_rehearsal": True}
         place = replace(
-            dbt,
+            dbt.with_vars(mvsink_rehearsal=True),
             profiles_dir=str(directory),
             profile=target.profile,
             target=target.name,
-            vars=variables,
+            target_path=str(directory / "target"),
             state=str(state),
             defer=True,
         )
@@ -161,10 +166,10 @@ def _delete(directory: Path) -> None:
     click.echo(f"a temporary directory is left: {directory}", err=True)
 
 
-def _state(dbt: Dbt, directory: Path) -> Path:
-    """Write the manifest of a target into ``directory``, as dbt's `--state` expects it."""
+def _state(manifest: Any, directory: Path) -> Path:
+    """Write a target's manifest into ``directory``, as dbt's `--state` expects it."""
     directory.mkdir()
-    dbt.parsed().writable_manifest().write(str(directory / "manifest.json"))
+    manifest.writable_manifest().write(str(directory / "manifest.json"))
     return directory
 
 

@@ -2,20 +2,21 @@
 query's result with the shard, or by verifying both.
 
 A read-only run computes the correction in the same way and counts it. It writes nothing to the
-shard: a correction from the changes is staged in a temporary directory of this machine, and a query
-that is evaluated is compared without staging anything.
+shard: a correction from the changes, or of a small shard, is staged in a temporary directory of this
+machine; that of a large shard is compared without staging anything.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dbt.adapters.mvsink import failpoints
-from dbt.adapters.mvsink.engine import EngineError, sql
+from dbt.adapters.mvsink.engine import EngineError, shared_files, sql
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.reasons import EvaluateFully, Why
 from dbt.adapters.mvsink.shard import staged_elsewhere
@@ -212,26 +213,43 @@ class Strategy:
         previewed = self._previewed_change(at)
         if isinstance(previewed, Previewed):
             return previewed
-        return replace(self.write.preview(at, self.request.sample), full=previewed)
+        evaluated = self._previewed_here(at) or self.write.preview(at, self.request.sample)
+        return replace(evaluated, full=previewed)
 
     def _previewed_change(self, at: Round) -> Previewed | EvaluateFully:
-        request, engine, storage = self.request, self.write.engine, self.write.handle.storage
+        request = self.request
         if request.verify:
             return EvaluateFully()
-        if not engine.cores_here():
+        if not self.write.engine.cores_here():
             return EvaluateFully(Why.ELSEWHERE)
-        with (
-            tempfile.TemporaryDirectory(prefix="mvsink-preview-") as directory,
-            staged_elsewhere(storage, at.state, directory) as handle,
-        ):
-            write = Write(engine, handle, request.model, self.write.watch)
+        with self._aside(at) as write:
             change = replace(self, write=write).change(at)
             if isinstance(change, EvaluateFully):
                 return change
             known = progress_of(request, at.state, change, at.time).known
             if not known and not change.counts.errors_inserted:
                 return EvaluateFully(Why.MOVED)
-            return self._counted(change, at.desired)
+            return replace(self._counted(change, at.desired), incremental=True)
+
+    def _previewed_here(self, at: Round) -> Previewed | None:
+        """The correction of a small shard, which evaluates the query once, in this process. None if
+        that is left to Spark.
+        """
+        if at.shard.empty or not at.by_whole_rows or not self.write.engine.cores_here():
+            return None
+        with self._aside(at) as write, shared_files(write.engine) as files:
+            written = write.whole_rows_locally(at, files)
+            return None if written is None else self._counted(written, at.desired)
+
+    @contextmanager
+    def _aside(self, at: Round) -> Iterator[Write]:
+        """Stages in a temporary directory of this machine."""
+        write = self.write
+        with (
+            tempfile.TemporaryDirectory(prefix="mvsink-preview-") as directory,
+            staged_elsewhere(write.handle.storage, at.state, directory) as handle,
+        ):
+            yield Write(write.engine, handle, self.request.model, write.watch)
 
     def _counted(self, change: Written, desired: Desired) -> Previewed:
         batch, sample = change.batch, self.request.sample
@@ -240,4 +258,4 @@ class Strategy:
             items = sql.columns([*(column.name for column in desired.columns), TIME, DIFF, ERROR, HASH])
             text = f"select {items} from {sql.parquet_in(batch.uri)} limit {sample}"
             rows = self.write.engine.query(text, "sample")
-        return Previewed(change.counts, 0 if batch is None else batch.rows, tuple(rows), incremental=True)
+        return Previewed(change.counts, 0 if batch is None else batch.rows, tuple(rows))

@@ -6,7 +6,6 @@ dbt runs the selected models in read-only mode up to the point where each would 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -129,12 +128,12 @@ def explain(
       mvsink explain orders --costs
       mvsink explain --select tag:daily --output json
     """
-    dbt = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_explain": True})
     with progress("checking the inputs"):
         manifest = dbt.parsed()
         chosen = dbt.models(select, exclude, manifest)
         views = [model for model in chosen if model.materialized == VIEW]
-        answers = [explained(ran) for ran in dbt.run(views, manifest)] if views else []
+        explaining = dbt.with_vars(mvsink_read_only=True, mvsink_explain=True)
+        answers = [explained(ran) for ran in explaining.run(views, manifest)] if views else []
     answers.sort(key=lambda each: each["model"])
     output.json({"project": target.project, "target": target.name, "models": answers})
     for each in answers:

@@ -220,10 +220,10 @@ def plan(
 
 def _read_only(dbt: Dbt, target: Target, selection: Selection, quick: bool) -> list[ModelPlan]:
     """Each model compared with its inputs as a run would find them."""
-    reading = replace(dbt, vars={**dbt.vars, "mvsink_read_only": True, "mvsink_sample": selection.sample})
+    reading = dbt.with_vars(mvsink_read_only=True, mvsink_sample=selection.sample)
     with terminated_as_interrupted(), progress("comparing stored contents with queries"):
-        manifest = reading.parsed()
-        models = reading.models(selection.select, selection.exclude, manifest)
+        manifest = dbt.parsed()
+        models = dbt.models(selection.select, selection.exclude, manifest)
         maintained = [model for model in models if model.maintained]
         results = reading.run(maintained, manifest) if maintained else []
     plans = {ran.unique_id: planned(ran) for ran in results}
@@ -232,7 +232,7 @@ def _read_only(dbt: Dbt, target: Target, selection: Selection, quick: bool) -> l
     later = behind(models, changing, manifest)
     later = behind(models, [*changing, *(tasks & later.keys())], manifest)
     again = Behind(dbt, target, selection.sample, plans, later, tasks, quick)
-    plans |= again.plans(models)
+    plans |= again.plans(models, manifest)
     return [plans[name] for name in in_project_order(manifest, plans)]
 
 

@@ -1,7 +1,7 @@
 """`mvsink undo MODEL RUN...`: takes back what runs did in one commit, and pauses the model.
 
 A macro computes the commit through dbt's connection: once to show what would change, and once to do
-it. If another run commits in between, nothing is written.
+it; with `--yes`, once. If another run commits in between, nothing is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from dbt.adapters.mvsink.authors import user
-from dbt.adapters.mvsink.cli.dbt_runner import Dbt, terminated_as_interrupted
+from dbt.adapters.mvsink.cli.dbt_runner import Dbt, DbtFailed, terminated_as_interrupted
 from dbt.adapters.mvsink.cli.discovery import (
     POINTS_ARE_ARGUMENTS,
     DiscoveredShard,
@@ -186,12 +186,12 @@ def undo(
     check_arguments((model, *runs))
     output.check_can_ask(yes or dry_run, "--yes or --dry-run")
     undoing = _begin(open_past(target, model), runs, since, reason, accept, dbt)
-    answer = undoing.ask(dry_run=True)
+    at_once = yes and not dry_run
+    answer = undoing.done() if at_once else undoing.ask(dry_run=True)
     output.text(*map(masked, lines(answer, undoing.later, undoing.request["reason"])))
-    if not (dry_run or answer.refused or answer.nothing):
-        if not yes:
-            click.confirm("Undo it?", abort=True)
-        answer = undoing.ask(dry_run=False)
+    if not (dry_run or at_once or answer.refused or answer.nothing):
+        click.confirm("Undo it?", abort=True)
+        answer = undoing.done()
     output.json(answer)
     changed = not (dry_run or answer.nothing or answer.refused)
     done = f"undone by {user()} at {time_text(answer.time)}; {answer.relation} is paused"
@@ -202,7 +202,7 @@ def undo(
 
 @dataclass(frozen=True)
 class Undoing:
-    """A prepared undo. It is asked twice: first what it would do, then to do it."""
+    """A prepared undo: what it would do can be asked before it is done."""
 
     past: ShardHistory
     dbt: Dbt
@@ -221,6 +221,16 @@ class Undoing:
             ran = self.dbt.run(models, self.manifest)
         output.text(*(masked(f"{each.name}: {each.message.strip()}") for each in ran))
         return not all(each.ok for each in ran)
+
+    def done(self) -> UndoAnswer:
+        """Undo. If that is refused, the answer says by what. Raises `DbtFailed` for other errors."""
+        try:
+            return self.ask(dry_run=False)
+        except DbtFailed:
+            answer = self.ask(dry_run=True)
+            if not answer.refused:
+                raise
+            return answer
 
     def ask(self, *, dry_run: bool) -> UndoAnswer:
         """Compute the undo, and commit it unless ``dry_run``. Raises `DbtFailed`."""
