@@ -27,9 +27,8 @@ MODELS = {
 PROFILE = (
     "{type: mvsink, schema: s, threads: 2, session: warm, server_side_parameters: {spark.driver.memory: 2g}}"
 )
-DBT, MVSINK = (
-    f"from {module} import cli; cli()" for module in ("dbt.cli.main", "dbt.adapters.mvsink.cli.main")
-)
+DBT = "from dbt.cli.main import cli; cli()"
+MVSINK = "from dbt.adapters.mvsink.cli.main import main; main()"
 LONGEST = 5.0  # seconds after which a command is killed, at most
 
 

@@ -31,14 +31,19 @@ TOP = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from
 SLOW = "{{ config(materialized='self_correcting_mv') }} select count(*) as n from range({{ var('upto', 1000) }}) where id % 7 = 3"
 TASK = "{{ config(materialized='continual_task') }} from transform {{ ref('mv') }} using (select id from {{ ref('mv') }})"
 STAGING = "insert overwrite directory"
-WATCH = "from dbt.adapters.mvsink.cli.main import main; main()"
+COMMAND = "from dbt.adapters.mvsink.cli.main import main; main()"
+
+
+def mvsink(project: Path, name: str, *arguments: str) -> Process:
+    """The command, for a project."""
+    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
+    return Process(project.parent, name, "-c", COMMAND, *arguments, *place)
 
 
 @contextmanager
 def watch(project: Path, name: str, *arguments: str) -> Iterator[Process]:
     """It ends with the test, whatever comes of that."""
-    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    process = Process(project.parent, name, "-c", WATCH, "watch", *arguments, *place)
+    process = mvsink(project, name, "watch", *arguments)
     try:
         yield process
     finally:
@@ -95,6 +100,39 @@ def test_a_watch_from_start_to_end(tmp_path):
 
         process.popen.send_signal(signal.SIGTERM)
         assert process.end() == 0 and process.out.endswith("stopped\n"), process.outputs
+
+
+def test_on_a_warm_session_others_work_beside_it_and_its_server_may_die(tmp_path):
+    source = tmp_path / "source"
+    land(source, "1", (1, "a"))
+    project = make_project(
+        tmp_path / "p", {"stg": STG % source, "mv": MV, "top": TOP}, PROFILE[:-1] + ", session: warm}"
+    )
+    with watch(project, "watch") as process:
+        process.until("mv +1 -0, top +1 -0  (first round;")
+        other = dbt(project, "other", "run", "--select", "mv")
+        assert other.end() == 0 and "starting Spark" not in other.outputs
+        land(source, "2", (2, "b"), (3, "c"))
+        process.until("mv +2 -0, top +1 -1")
+
+        [session] = sessions(project)
+        os.kill(session["process"], signal.SIGKILL)
+        land(source, "3", (4, "d"))
+        process.until("mv +1 -0, top +1 -1")
+        assert row_count(state(project, "mv").files) == 4
+
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.end() == 0 and process.out.endswith("stopped\n"), process.outputs
+    [another] = sessions(project)
+    assert another["process"] != session["process"]
+    assert mvsink(project, "stop", "session", "stop", "--force").end() == 0
+
+
+def sessions(project: Path) -> list[dict]:
+    """The warm sessions of the project, as `mvsink session status` lists them."""
+    process = mvsink(project, "status", "session", "status", "--output", "json")
+    assert process.end() == 0, process.outputs
+    return json.loads(process.out)["sessions"]
 
 
 def test_a_task_runs_when_its_input_changed(tmp_path):

@@ -21,10 +21,11 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +51,12 @@ CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 SWEEP = 1.0  # seconds between two looks at the clients
 ANSWERS_IN = 20.0  # seconds
+FIRST_STATEMENTS = (  # they change nothing in the catalog
+    "show databases",
+    "show table extended in default like '*'",
+    "insert overwrite directory '{directory}/rows' using parquet select id, cast(id as string) s from range(9)",
+    "select s, count(*), max(id) from parquet.`{directory}/rows` group by s",
+)
 
 
 def main() -> None:
@@ -130,6 +137,7 @@ def serve(place: WarmPlace, session: Any, token: str, idle: float, names: list[s
             settings=tuple(names),
         )
     )
+    threading.Thread(target=warmed_up, args=(port, token), daemon=True).start()
     sessions = Sessions(service)
     try:
         used = time.monotonic()
@@ -140,6 +148,29 @@ def serve(place: WarmPlace, session: Any, token: str, idle: float, names: list[s
                 break
     finally:
         place.path("json").unlink(missing_ok=True)
+
+
+def warmed_up(port: int, token: str) -> None:
+    """Send the server what the first client would wait for: the metastore is opened, and Java loads
+    its classes, while dbt reads the project. An error is the first client's to see.
+    """
+    from pyspark.sql.connect.session import SparkSession
+
+    with suppress(Exception), tempfile.TemporaryDirectory(prefix="mvsink-warm-up-") as directory:
+        session: Any = SparkSession(connection=f"sc://127.0.0.1:{port}/;token={token}")
+        with closing_session(session):
+            for statement in FIRST_STATEMENTS:
+                session.sql(statement.format(directory=directory)).toArrow()
+
+
+@contextmanager
+def closing_session(session: Any) -> Iterator[None]:
+    """A context at whose end the server forgets the session."""
+    try:
+        yield
+    finally:
+        session.client.release_session()
+        session.client.close()
 
 
 class Sessions:
