@@ -120,6 +120,7 @@ def test_on_a_warm_session_others_work_beside_it_and_its_server_may_die(tmp_path
         land(source, "3", (4, "d"))
         process.until("mv +1 -0, top +1 -1")
         assert row_count(state(project, "mv").files) == 4
+        assert process.err.count("has ended without a word") == 1
 
         process.popen.send_signal(signal.SIGTERM)
         assert process.end() == 0 and process.out.endswith("stopped\n"), process.outputs

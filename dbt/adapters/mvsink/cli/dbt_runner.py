@@ -23,7 +23,11 @@ VIEW, TASK = "self_correcting_mv", "continual_task"
 MAINTAINED = (VIEW, TASK)
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-WAITS = ("waiting for the embedded metastore", "starting Spark")  # messages to show: they may take minutes
+SHOWN = (  # messages: of what may take minutes, and why
+    "waiting for the embedded metastore",
+    "starting Spark",
+    "has ended without a word",
+)
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class Dbt:
         from dbt.cli.main import dbtRunner
 
         with redirect_stdout(io.StringIO()):
-            listeners = [_show_waits, *([listener] if listener else [])]
+            listeners = [_show_messages, *([listener] if listener else [])]
             done = dbtRunner(manifest, listeners).invoke([*command, *self._options()])
         if isinstance(done.exception, KeyboardInterrupt):
             raise done.exception
@@ -238,9 +242,9 @@ def _ran(result: Any) -> RunResult:
     )
 
 
-def _show_waits(event: Any) -> None:
+def _show_messages(event: Any) -> None:
     text = str(event.info.msg)
-    if any(wait in text for wait in WAITS):
+    if any(shown in text for shown in SHOWN):
         click.echo(text, err=True)
 
 
