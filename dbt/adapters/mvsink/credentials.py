@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.masking import (
 )
 from dbt.adapters.mvsink.profile_keys import (
     CONNECT,
+    REFUSE,
     SESSION,
     InvalidProfile,
     as_text,
@@ -65,7 +66,8 @@ class MvsinkCredentials(SparkCredentials):
     """A profile. ``shard_root`` is a path or a URI, ``storage_options`` are those of the
     `deltalake` package, ``iceberg_catalog`` are pyiceberg's properties of the catalog in which
     published tables are, ``metastore_timeout`` is in seconds, ``session`` says whether a warm
-    session is used. ``remote`` (``sc://host:port``) and ``headers`` are for the method connect.
+    session is used, and ``unsupported_grants`` what becomes of `grants` where Spark has none.
+    ``remote`` (``sc://host:port``) and ``headers`` are for the method connect.
 
     Values of ``storage_options``, secrets of ``iceberg_catalog``, credentials in ``shard_root`` and
     secrets among Spark's settings are never shown (see `masking`).
@@ -81,6 +83,7 @@ class MvsinkCredentials(SparkCredentials):
     class_archive: bool = True
     record_author: bool = True
     session: str | None = None
+    unsupported_grants: str = REFUSE
     formats: list[str] | None = None
     remote: str | None = None
     headers: dict[str, str] | None = None

@@ -46,6 +46,16 @@ class OptionNotOffered(MvsinkError):
         super().__init__(f"{model}: config `{option}` (got {value!r}): {reason}")
 
 
+class GrantsNotOffered(MvsinkError):
+    """A model has `grants` where Spark has none; ``words`` are Spark's."""
+
+    def __init__(self, model: str, value: Any, words: str):
+        super().__init__(
+            f"{model}: config `grants` (got {value!r}) cannot be applied, because this Spark has no grants: {words.strip().splitlines()[0]}\n"
+            "  Expected: no `grants` for this target, or `unsupported_grants: skip` in its profile, which skips them with a warning"
+        )
+
+
 class InvalidRunTime(MvsinkError):
     """The run's logical time is not a valid time."""
 

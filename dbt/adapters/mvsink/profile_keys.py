@@ -26,6 +26,7 @@ CONNECT = "connect"  # a Spark Connect server
 HTTP, THRIFT = "http", "thrift"  # dbt-spark's
 METHODS = (THRIFT, HTTP, "odbc", SESSION, CONNECT)
 WARM, OWN = "warm", "own"  # values of `session`
+REFUSE, SKIP = "refuse", "skip"  # values of `unsupported_grants`
 FORMATS = ("delta", "iceberg")  # what `formats` may list; `connection.settings` has what each needs
 MAPPINGS = {  # whose values are texts, and what their keys are
     "storage_options": "the `deltalake` package's option names",
@@ -79,6 +80,11 @@ def check(values: Mapping[str, Any]) -> None:
             "session",
             values.get("session") in (None, WARM, OWN),
             f"{WARM} (started when needed) or {OWN} (never a warm one)",
+        ),
+        (
+            "unsupported_grants",
+            values.get("unsupported_grants", REFUSE) in (REFUSE, SKIP),
+            f"{REFUSE} (a model with `grants` fails) or {SKIP} (with a warning)",
         ),
         ("metastore_timeout", number and timeout >= 0, "seconds, 0 or more (an env_var needs `| as_number`)"),
         ("formats", formats is None or _are_formats(formats), f"a list of any of {', '.join(FORMATS)}"),

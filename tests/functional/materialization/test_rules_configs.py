@@ -249,10 +249,44 @@ class TestHooks(Base):
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "PARSE_SYNTAX_ERROR" in results[0].message and self.state(project) == before
 
-    def test_a_grant_that_the_engine_refuses_fails_the_model(self, project):
-        self.set_model(project, configured(grants={"select": ["a_user"]}))
-        results = run_dbt(["run", "--select", "source_rows", "mv"], expect_pass=False)
-        assert "42601" in results[-1].message
+    GRANTED = {"select": ["a_user"]}
+
+    def test_grants_that_spark_does_not_have_are_refused_before_anything_is_written(self, project):
+        run_dbt(["run", "--full-refresh"])
+        before = self.state(project)
+        self.set_source(project, "select * from values (7, 'new') as t(id, name)")
+        self.set_model(project, configured(grants=self.GRANTED, pre_hook="no SQL"))
+        write_file(configured(grants=self.GRANTED), project.project_root, "models", "granted.sql")
+        results = run_dbt(["run", "--select", "source_rows", "mv", "granted"], expect_pass=False)
+        Path(project.project_root, "models", "granted.sql").unlink()
+        for each in results[1:]:
+            assert "config `grants`" in each.message and "unsupported_grants: skip" in each.message
+            assert "42601" in each.message and "got {'select': ['a_user']}" in each.message
+        assert self.state(project) == before
+        shards = project.adapter.config.credentials.shards
+        assert not Path(shards, project.test_schema, "granted").exists()
+
+    def test_grants_are_skipped_with_one_warning_if_the_profile_says_so(self, project):
+        profiles = Path(project.profiles_dir, "profiles.yml")
+        text = profiles.read_text()
+        write_file(
+            "{{ config(materialized='table', grants={'select': ['a_user']}) }} select 1 as x",
+            project.project_root,
+            "models",
+            "built.sql",
+        )
+        self.set_source(project, SOURCE)
+        self.set_model(project, configured(grants=self.GRANTED))
+        try:
+            profiles.write_text(text.replace("type: mvsink", "type: mvsink\n      unsupported_grants: skip"))
+            _, out = run_dbt_and_capture(["run", "--select", "source_rows", "mv", "built"])
+            run_dbt(["--warn-error", "run", "--select", "mv"], expect_pass=False)
+        finally:
+            profiles.write_text(text)
+            Path(project.project_root, "models", "built.sql").unlink()
+        assert out.count("grants are skipped, because this Spark has none") == 1
+        assert len(self.rows(project)) == 3
+        assert project.run_sql(f"select x from {project.test_schema}.built", fetch="one")[0] == 1
 
 
 class TestPackages(Base):

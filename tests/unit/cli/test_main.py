@@ -37,7 +37,7 @@ ENDS = {
 def test_how_a_process_ends(body, code, out, error):
     done = subprocess.run([sys.executable, "-c", RUN.format(body=body)], capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (code, out)
-    assert done.stderr.strip().endswith(error) and ("" != error or not done.stderr)
+    assert done.stderr.strip().endswith(error) and (error != "" or not done.stderr)
 
 
 def test_a_log_is_written_to_the_end(tmp_path):
@@ -54,5 +54,7 @@ def test_a_log_is_written_to_the_end(tmp_path):
 def test_nothing_is_freed_object_by_object():
     body = "import gc; sys.exit(0)"
     last = "class Late:\n    def __del__(self): print('freed')\nlate = Late()\n"
-    done = subprocess.run([sys.executable, "-c", last + RUN.format(body=body)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", last + RUN.format(body=body)], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, "")

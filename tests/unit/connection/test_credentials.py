@@ -82,6 +82,8 @@ def test_ansi_mode_is_spark_s_or_the_profile_s_whichever_dbt_spark_it_is(
         ({"method": "embedded"}, "method\n  Got: 'embedded'", "one of thrift, http, odbc, session"),
         ({"progress": "no"}, "progress\n  Got: 'no'", "true or false"),
         ({"class_archive": "no"}, "class_archive\n  Got: 'no'", "true or false"),
+        ({"unsupported_grants": "ignore"}, "unsupported_grants\n  Got: 'ignore'", "refuse"),
+        ({"unsupported_grants": None}, "unsupported_grants\n  Got: None", "skip (with a warning)"),
         ({"formats": "delta"}, "formats\n  Got: 'delta'", "a list of any of delta, iceberg"),
         ({"formats": [{"name": "delta"}]}, "formats\n  Got: [{'name'", "a list of any of delta, iceberg"),
         (

@@ -12,7 +12,6 @@ import pytest
 
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import EngineError
-from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.materialization.publish import Docs, ViewNotReadable, WantedView, publish
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, read_marker
@@ -67,11 +66,6 @@ class Engine:
         self.ran.append(statement)
         if statement.startswith(self.refused):
             raise EngineError("refused")
-
-
-@pytest.fixture(autouse=True)
-def no_grants(monkeypatch):
-    monkeypatch.setattr(grants, "_offered", False)
 
 
 @pytest.mark.parametrize("docs", [Docs(), Docs("ours", {"id": ""}, {"team": "a"})], ids=["none", "the same"])

@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.exceptions import InvalidRunTime, ReadOnlyRefused
+from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.materialization import run as phases
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled, narrowed
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
@@ -135,6 +136,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             iceberg_catalog=credentials.iceberg_catalog,
             longest_view=credentials.longest_view,
             embedded=credentials.method == SESSION,
+            unsupported_grants=credentials.unsupported_grants,
         )
 
     @available.parse_none
@@ -150,6 +152,17 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         if ignored:
             listed = "; ".join(f"{model} ({', '.join(keys)})" for model, keys in ignored.items())
             warn(f"configs that a shard does not use are ignored: {listed}")
+
+    @available.parse(lambda *_: {})
+    def mv_applicable_grants(
+        self, relation: MvsinkRelation, wanted: Mapping[str, Any] | None, invocation_id: str
+    ) -> Mapping[str, Any]:
+        """See `grants.applicable`. Warns, once per invocation, of grants that are skipped."""
+        name, unsupported = str(relation), self._credentials().unsupported_grants
+        left = grants.applicable(AdapterEngine(self, name), name, name, wanted, unsupported)
+        if wanted and not left and _first_call("grants", invocation_id):
+            warn(grants.SKIPPED)
+        return left
 
     @available.parse_list
     def mv_audits(self, prepared: Prepared) -> list[CompiledTest]:

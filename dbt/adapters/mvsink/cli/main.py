@@ -40,8 +40,8 @@ COLLECT_EVERY = 200_000  # new objects: modules and a manifest have a million th
 
 @dataclass
 class Ending:
-    """The end of a process. For Python to free all modules and objects of dbt and Spark, one by one,
-    takes most of a second.
+    """The end of a process. To free all modules and objects of dbt and Spark one by one takes
+    Python most of a second.
     """
 
     status: int | None = None  # an exit code; None after an error, which Python reports

@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.profile_keys import InvalidProfile, as_text, check
 TEXTS = (
     *("type", "method", "schema", "host", "driver", "cluster", "endpoint", "token", "user", "password"),
     *("auth", "kerberos_service_name", "organization", "connection_string_suffix", "shard_root", "remote"),
-    "session",
+    *("session", "unsupported_grants"),
 )
 NUMBERS = (
     *("threads", "port", "connect_retries", "connect_timeout", "query_timeout", "poll_interval"),

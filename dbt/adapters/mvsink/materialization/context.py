@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.profile_keys import REFUSE
 from dbt.adapters.mvsink.published.formats import ICEBERG, TableFormat, recorded
 from dbt.adapters.mvsink.references.inlined import Inlined
 from dbt.adapters.mvsink.shard import ShardClient
@@ -57,6 +58,7 @@ class RunContext:
     shows, None if there is no view that shows a shard. ``session`` identifies what runs the
     engine's statements. ``longest_view`` is how many characters of a view's text the metastore
     keeps, None if unlimited. ``embedded`` means that the engine's driver is this process.
+    ``unsupported_grants`` is the profile's key.
     """
 
     model: str
@@ -75,6 +77,7 @@ class RunContext:
     iceberg_catalog: Mapping[str, str] | None = field(default=None, repr=False)  # may hold secrets
     longest_view: int | None = None
     embedded: bool = False
+    unsupported_grants: str = REFUSE
     views: Inlined | None = None  # what became of dbt's views in the query, if it reads some
     own_text: str = ""
 

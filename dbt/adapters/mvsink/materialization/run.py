@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.timing import span
 from dbt.adapters.mvsink.exceptions import MAX_NAME, InvalidName, RefreshesNeverHappen
+from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.materialization.catalog_entry import publish_entry
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import translated
@@ -116,8 +117,8 @@ class Published:
 
 
 def prepare(context: RunContext, strategy: Materialization) -> Prepared:
-    """The checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`,
-    `FutureRun`.
+    """The checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`, `FutureRun`,
+    `GrantsNotOffered`.
     """
     pause = _pause(context)
     if pause is not None:
@@ -126,6 +127,11 @@ def prepare(context: RunContext, strategy: Materialization) -> Prepared:
         _check_refresh(context)
     check_time(context)
     _check_spark_accepts_the_name(context)
+    if not context.read_only:
+        wanted = context.node["config"].get("grants")
+        grants.applicable(
+            context.engine, context.model, str(context.relation), wanted, context.unsupported_grants
+        )
     if not (context.read_only or context.invocation.rehearsal):  # which only say what a run would do
         for warning in strategy.warnings(context):
             warn(warning)

@@ -2,8 +2,8 @@
 query's result with the shard, or by verifying both.
 
 A read-only run computes the correction in the same way and counts it. It writes nothing to the
-shard: a correction from the changes, or of a small shard, is staged in a temporary directory of this
-machine; that of a large shard is compared without staging anything.
+shard: a correction from the changes, or of a small shard, is staged in a temporary directory of
+this machine; that of a large shard is compared without staging anything.
 """
 
 from __future__ import annotations

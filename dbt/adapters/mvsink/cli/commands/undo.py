@@ -223,7 +223,7 @@ class Undoing:
         return not all(each.ok for each in ran)
 
     def done(self) -> UndoAnswer:
-        """Undo. If that is refused, the answer says by what. Raises `DbtFailed` for other errors."""
+        """Undo. A refusal is an answer that says why; raises `DbtFailed` for other errors."""
         try:
             return self.ask(dry_run=False)
         except DbtFailed:
