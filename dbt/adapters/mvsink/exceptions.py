@@ -46,6 +46,13 @@ class OptionNotOffered(MvsinkError):
         super().__init__(f"{model}: config `{option}` (got {value!r}): {reason}")
 
 
+class CannotImport(MvsinkError):
+    """`mvsink import` of a model that has no table, or whose table does not fit."""
+
+    def __init__(self, model: str, reason: str):
+        super().__init__(f"{model}: cannot be imported: {reason}")
+
+
 class GrantsNotOffered(MvsinkError):
     """A model has `grants` where Spark has none; ``words`` are Spark's."""
 

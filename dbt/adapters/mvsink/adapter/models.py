@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.materialization import run as phases
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled, narrowed
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS, translate, translated
+from dbt.adapters.mvsink.materialization.importing import Existing, source_of
 from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
@@ -44,7 +45,7 @@ from dbt.adapters.mvsink.profile_keys import SESSION
 from dbt.adapters.mvsink.published import retire
 from dbt.adapters.mvsink.shard import Antichain, OpenShards, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count
-from dbt.adapters.mvsink.shard_sql.properties import held_shards, release_holds, release_pause
+from dbt.adapters.mvsink.shard_sql.properties import held_shards, imported_from, release_holds, release_pause
 from dbt.adapters.mvsink.shard_sql.published_view import (
     PublishedView,
     UnreadableView,
@@ -119,6 +120,11 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     ) -> RunContext:
         model, credentials = f"{relation.schema}.{relation.identifier}", self._credentials()
         engine = AdapterEngine(self, model)
+        published = self._in_listing(existing) or self.published(existing)
+        importing = None
+        if invocation.imports:
+            there = self._existing(existing, shown=published is not None)
+            importing = source_of(invocation.imports, node, model, str(relation.identifier), there)
         return RunContext(
             model=model,
             relation=relation,
@@ -126,7 +132,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             query=without_end(query),
             options=options,
             invocation=invocation,
-            published=self._in_listing(existing) or self.published(existing),
+            published=published,
             engine=engine,
             session=engine.session,
             manifest=self.get_macro_resolver(),
@@ -137,7 +143,28 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             longest_view=credentials.longest_view,
             embedded=credentials.method == SESSION,
             unsupported_grants=credentials.unsupported_grants,
+            importing=importing,
         )
+
+    def _existing(self, existing: MvsinkRelation | None, *, shown: bool) -> Existing | None:
+        """What has a model's name, for an import."""
+        if existing is None:
+            return None
+        schemas = tuple(self.cache.schemas)  # models run in threads
+        listed = (relation for name in schemas for relation in self.cache.get_relations(*name))
+        taken = {str(each.identifier).lower() for each in listed if each.schema == existing.schema}
+        return Existing(existing.render(), str(existing.type), shown, frozenset(taken))
+
+    @available.parse_none
+    def mv_name_of_imported(self, executed: Executed, existing: MvsinkRelation) -> MvsinkRelation | None:
+        """The relation that the table ``existing`` becomes, if the model's first contents were its
+        rows; else None.
+        """
+        imported = imported_from(executed.opened.handle.state())
+        if imported is None or not imported.kept or existing.is_view:
+            return None
+        kept: MvsinkRelation = existing.incorporate(path={"identifier": imported.kept})  # type: ignore[no-untyped-call]
+        return kept
 
     @available.parse_none
     def mv_warn_of_ignored(

@@ -35,6 +35,10 @@ def _names(value: Any) -> bool:
     )
 
 
+def _imports(value: Any) -> bool:
+    return _names(value) or (isinstance(value, Mapping) and _names([*value, *value.values()]))
+
+
 def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -50,6 +54,7 @@ VARIABLES = (
     Variable("mvsink_explain", "true or false", lambda value: isinstance(value, bool)),
     Variable("mvsink_rehearsal", "true or false", lambda value: isinstance(value, bool)),
     Variable("mvsink_future", "true or false", lambda value: isinstance(value, bool)),
+    Variable("mvsink_import", "a model's name, or a list of them", _imports),
     Variable("mvsink_sample", "a number of rows, 0 or more", _count),
 )
 BY_NAME = {variable.name: variable for variable in VARIABLES}

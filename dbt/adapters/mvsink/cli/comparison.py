@@ -29,8 +29,10 @@ from dbt.adapters.mvsink.history.shard_diff import (
     Columns,
     Diff,
     DiffSide,
+    Month,
     Query,
     ShardComparison,
+    by_month,
     compare,
     replaced,
 )
@@ -40,6 +42,7 @@ from dbt.adapters.mvsink.shard_sql.properties import stored_definition
 from dbt.adapters.mvsink.user_sql.group_key import group_key
 
 SAMPLE = 5  # rows
+DATED = ("date", "timestamp", "timestamp_ltz", "timestamp_ntz")
 DIFFERS = 2  # exit code
 UNIQUE_TESTS = {"unique": "column_name", "unique_combination_of_columns": "combination_of_columns"}
 takes_comparison_output = output_option(Output.TABLE, Output.JSON, Output.MARKDOWN)
@@ -105,6 +108,27 @@ def compared_sides(
         "key_source": key.source if key else None,
         **_diff_values(diff, columns),
     }
+
+
+def months_of(
+    past: ShardHistory, points: tuple[Point, Point], values: Values, by: str | None, query: Query
+) -> tuple[str | None, list[Month]]:
+    """The difference ``values`` of one shard at two points by the months of its column ``by``, by
+    default the first date or timestamp. Returns the column, None if there is no such one, and the
+    counts. Raises `click.UsageError`.
+    """
+    layout = past.layout()
+    columns = Columns.of(layout.columns, layout.columns)
+    dated = {each.b.lower(): each.b for each in columns.compared if each.type.name in DATED}
+    if by is not None and by.lower() not in dated:
+        allowed = ", ".join(dated.values()) or "none: the model has no date and no timestamp"
+        raise click.UsageError(f"--by: got {by!r}, expected one of {allowed}")
+    if not dated:
+        return None, []
+    column = next(iter(dated.values())) if by is None else dated[by.lower()]
+    a, b = (DiffSide(layout, point.time) for point in points)
+    comparison = ShardComparison(a, b, columns, tuple(values["key"] or ()))
+    return column, by_month(query, comparison, column)
 
 
 def _side(past: ShardHistory, point: Point, rows: int) -> Values:

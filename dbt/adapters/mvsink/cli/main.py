@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -30,6 +31,7 @@ MODULES = {  # of `cli.commands`
     "release": "hold",
     "rewind": "hold",
     "undo": "undo",
+    "import": "import_table",
     "drop": "drop",
     "session": "sessions",
 }
@@ -69,7 +71,7 @@ class Commands(click.Group):
         if name not in MODULES:
             return None
         module = import_module(f"dbt.adapters.mvsink.cli.commands.{MODULES[name]}")
-        command: click.Command = getattr(module, name)
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
 
     def resolve_command(
@@ -87,8 +89,8 @@ def cli() -> None:
     Run it where you run dbt: it takes the same --project-dir, --profiles-dir, --profile and
     --target. status, metrics, history and subscribe only read shards: they start no Spark and do
     not disturb a running `dbt run`; nor do hold, release and rewind, which commit to a shard's log.
-    Nor does blame, if it can answer from the files. diff, plan, explain, watch, undo and drop run
-    dbt. session keeps a Spark for them, and for dbt.
+    Nor does blame, if it can answer from the files. diff, plan, explain, watch, undo, import and
+    drop run dbt. session keeps a Spark for them, and for dbt.
     """
 
 

@@ -90,6 +90,24 @@ class Rehearsal:
         finally:
             self._drop(schemas, manifest)
 
+    @contextmanager
+    def imported(
+        self, model: Model, manifest: Any, relation: str
+    ) -> Iterator[tuple[RunResult, ShardHistory]]:
+        """Import the table ``relation`` as the model here, as `mvsink import` would. The result is
+        that of the run, and the shard with its history, until the block ends. Raises `DbtFailed`.
+        """
+        schemas = [str(manifest.nodes[model.unique_id].schema)]
+        _check(schemas)
+        try:
+            [ran] = self.dbt.with_vars(mvsink_import={model.unique_id: relation}).run([model], manifest)
+            if not ran.ok:
+                raise DbtFailed(ran.message.strip())
+            mine = load_target(*self._place(), self.dbt.target, self.dbt.vars)
+            yield ran, _past(mine, _by_model(mine)[model.unique_id])
+        finally:
+            self._drop(schemas, manifest)
+
     def _compared(
         self, ran: Sequence[RunResult], before: Shards, manifest: Any, sample: int
     ) -> list[Rehearsed]:

@@ -329,6 +329,55 @@ def counts_query(comparison: ShardComparison) -> str:
     return f"{_with(comparison)}\nselect {', '.join([*sizes, errors, *counts])} from {KEYED}"
 
 
+MONTHS = 1_200  # of a count by month
+
+
+@dataclass(frozen=True)
+class Month:
+    """The rows of one month (`2026-01`; None: NULL) that are only in A, only in B, and changed."""
+
+    month: str | None
+    only_in_a: int
+    only_in_b: int
+    changed: int
+
+
+def by_month(query: Query, comparison: ShardComparison, column: str) -> list[Month]:
+    """The difference by the months of a date or timestamp, which are at most `MONTHS`, in order; of
+    a changed row by that which B has. The sums are those of `compare`.
+    """
+    rows = query(months_query(comparison, column), "diff")
+    return [Month(None if month is None else str(month), *map(_integer, counts)) for month, *counts in rows]
+
+
+def months_query(comparison: ShardComparison, column: str) -> str:
+    """The query of `by_month`."""
+    removed, added = f"if({DIFF} < 0, -{DIFF}, 0L) a", f"if({DIFF} > 0, {DIFF}, 0L) b"
+    one_sided = f"select {_month(sql.identifier(column))} m, {removed}, {added}, 0L c from {CHANGES} c"
+    if comparison.key:
+        numbers = {each.b: number for number, each in enumerate(comparison.rest)}
+        value = f"_mv_b{numbers[column]}" if column in numbers else sql.identifier(column)
+        paired = f"(select {sql.columns(comparison.key)} from {KEYED} where {PAIRED})"
+        start = _with(comparison)
+        rows = [
+            f"{one_sided} left anti join {paired} p on {_equal(comparison.key, 'c', 'p')} where c.{ERROR} is null",
+            f"select {_month(value)} m, 0L a, 0L b, 1L c from {KEYED} where {PAIRED}",
+        ]
+    else:
+        start, rows = (
+            f"with {CHANGES} as (\n{changes_query(comparison)}\n)",
+            [f"{one_sided} where {ERROR} is null"],
+        )
+    return (
+        f"{start}\nselect m, sum(a), sum(b), sum(c) from (\n{sql.union_all(rows)}\n) "
+        f"group by m order by m nulls last limit {MONTHS}"
+    )
+
+
+def _month(value: str) -> str:
+    return f"date_format({value}, 'yyyy-MM')"
+
+
 def _total(expression: str) -> str:
     return f"coalesce(sum({expression}), 0L)"
 

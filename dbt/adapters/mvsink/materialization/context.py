@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 from dbt.adapters.mvsink.user_sql.words import parts
 
 if TYPE_CHECKING:
+    from dbt.adapters.mvsink.materialization.importing import ImportSource
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 
@@ -40,6 +41,7 @@ class Invocation:
     rehearsal: bool = False  # write no shard but the model's own, in a place of its own
     future: bool = False  # the time may be far ahead of the clock
     explain: bool = False  # evaluate nothing, say whether a run would
+    imports: Any = ()  # models whose first contents are those of the table that has their name
 
     @property
     def sources(self) -> frozenset[str]:
@@ -58,7 +60,7 @@ class RunContext:
     shows, None if there is no view that shows a shard. ``session`` identifies what runs the
     engine's statements. ``longest_view`` is how many characters of a view's text the metastore
     keeps, None if unlimited. ``embedded`` means that the engine's driver is this process.
-    ``unsupported_grants`` is the profile's key.
+    ``unsupported_grants`` is the profile's key. ``importing`` is what the run imports, if anything.
     """
 
     model: str
@@ -78,6 +80,7 @@ class RunContext:
     longest_view: int | None = None
     embedded: bool = False
     unsupported_grants: str = REFUSE
+    importing: ImportSource | None = None
     views: Inlined | None = None  # what became of dbt's views in the query, if it reads some
     own_text: str = ""
 

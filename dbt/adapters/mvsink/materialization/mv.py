@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.incremental import NotIncremental
 from dbt.adapters.mvsink.inputs.reads import reads_and_columns
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.materialization import importing
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import assertions, unenforced_constraints
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
@@ -64,6 +65,7 @@ from dbt.adapters.mvsink.sink import (
     keeps_sums,
     suspended,
 )
+from dbt.adapters.mvsink.sink.run_history import HASHES
 from dbt.adapters.mvsink.user_sql.checks import listed, nondeterministic_functions, reads
 from dbt.adapters.mvsink.user_sql.marks import query_at, without_time
 
@@ -102,7 +104,10 @@ class SelfCorrectingView:
         context = with_view_texts(context)
         references = references_of(context, refresh)
         recalled, earlier = _recalled(context, references)
-        return recalled or _checked(context, references, earlier)
+        checked = recalled or _checked(context, references, earlier)
+        if context.importing is not None:  # before the shard is made
+            importing.contents_query(context.model, context.importing, context.engine, checked.columns)
+        return checked
 
 
 @dataclass(frozen=True)
@@ -144,11 +149,12 @@ class CheckedView:
 
     def _execute(self, opened: Opened) -> Executed:
         check_replacement(opened, self.references)
+        imported = self._imported(opened)
         read = self._origins_read()
         superseded = read.superseded(self.context.invocation.time)
         retry_on_replacement([opened.handle], lambda: self._take_holds(opened))
         before = opened.handle.state()
-        notes = gate_notes(opened)
+        notes = (*imported, *gate_notes(opened))
         replaced = before.readable and opened.definition.changes_query(before)
         with ExitStack() as resources:
             watch = Stopwatch()
@@ -184,6 +190,16 @@ class CheckedView:
             warnings=tuple(warnings),
             unchanged=outcome.counts.nothing and before.readable,
         )
+
+    def _imported(self, opened: Opened) -> tuple[str, ...]:
+        """If the run imports a table, its rows become the contents; what is to be said about it."""
+        context, source = self.context, self.context.importing
+        if source is None:
+            return ()
+        query = importing.contents_query(context.model, source, context.engine, self.columns)
+        outcome = importing.begin(self._driver(opened, Stopwatch()), source, query)
+        kept = f", which is {source.kept} now" if source.kept else ""
+        return (f"imported {outcome.counts.inserted:,} rows of {source.name}{kept}",)
 
     def _proved(self, opened: Opened) -> bool:
         """Whether the contents certainly match the inputs, unless something is broken."""
@@ -259,6 +275,7 @@ class CheckedView:
             verify=verify,
             incremental=self._incremental(opened),
             definition=opened.definition.digest,
+            way=HASHES if context.importing is not None else "",
             summed=sums is not None,
             independent=independent(context, self.references, opened.handle.progress),
         )

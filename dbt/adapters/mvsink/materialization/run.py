@@ -29,6 +29,7 @@ from dbt.adapters.mvsink.materialization.catalog_entry import publish_entry
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.future import check_time
+from dbt.adapters.mvsink.materialization.importing import check_importing
 from dbt.adapters.mvsink.materialization.opening import Opened, open_shard
 from dbt.adapters.mvsink.materialization.publish import Docs
 from dbt.adapters.mvsink.materialization.response import MvsinkResponse, empty_response, paused_response
@@ -118,7 +119,7 @@ class Published:
 
 def prepare(context: RunContext, strategy: Materialization) -> Prepared:
     """The checks before the first hook. Raises `RefreshesNeverHappen`, `InvalidName`, `FutureRun`,
-    `GrantsNotOffered`.
+    `GrantsNotOffered`, `CannotImport`.
     """
     pause = _pause(context)
     if pause is not None:
@@ -126,6 +127,8 @@ def prepare(context: RunContext, strategy: Materialization) -> Prepared:
     with translated(context.model):
         _check_refresh(context)
     check_time(context)
+    if context.importing is not None:
+        check_importing(context)
     _check_spark_accepts_the_name(context)
     if not context.read_only:
         wanted = context.node["config"].get("grants")

@@ -222,6 +222,35 @@ def published_format(state: ShardState) -> str:
 PAUSED = "paused"  # the property
 
 
+IMPORTED = "imported"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The table ``name`` (as SQL names it) whose rows were the view's first contents, as of
+    ``time`` (ms), and the identifier that it got when the view took its name, empty if it was
+    dropped since.
+    """
+
+    name: str
+    kept: str
+    time: int
+
+    def properties(self) -> dict[str, str]:
+        """As the shard keeps it."""
+        return {IMPORTED: json.dumps(asdict(self), sort_keys=True)}
+
+
+def imported_from(state: ShardState) -> Imported | None:
+    """None if the shard's first contents were a query's."""
+    return property_of(state, IMPORTED, None, _imported)
+
+
+def _imported(kept: Any) -> Imported | None:
+    name, other = a_text(member(kept, "name")), a_text(member(kept, "kept"))
+    return Imported(name, other, an_integer(member(kept, "time")))
+
+
 @dataclass(frozen=True)
 class Pause:
     """Who paused a model, when (wall clock, ms), and why, if they said so."""

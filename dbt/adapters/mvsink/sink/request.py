@@ -155,7 +155,9 @@ class SinkRequest:
     schedule. With ``superseded``, a refresh that is due is not written. With ``verify``, all
     contents are compared by an independent digest, whatever ``evidence`` says. ``definition`` is a
     digest of the model's text, for the log. ``summed`` says that the evidence knows the model's
-    sums. ``independent`` says what contents are compared with, and in which other runs.
+    sums. ``independent`` says what contents are compared with, and in which other runs. ``purpose``
+    is for the log, if it is not an ordinary run, and ``way`` how a large shard is compared, if
+    earlier runs do not tell (`RunHistory.comparison`).
     """
 
     model: str
@@ -182,6 +184,8 @@ class SinkRequest:
     definition: str = ""
     summed: bool = False
     independent: Independent = Independent()
+    purpose: str = ""
+    way: str = ""
 
     def query_at(self, time: int) -> str:
         """The query as it runs for ``time`` (ms)."""
@@ -228,7 +232,7 @@ def note_of(
         rows_inserted=written.counts.inserted,
         rows_deleted=written.counts.deleted,
         computed_through=request.time,
-        purpose=f"mv_sink({request.model})",
+        purpose=request.purpose or f"mv_sink({request.model})",
         invocation_id=request.invocation_id,
         seconds=round(sum(watch.seconds.values()), 3),
         definition=request.definition,

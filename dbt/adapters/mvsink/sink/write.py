@@ -77,9 +77,11 @@ class Write:
     def __post_init__(self) -> None:
         self.stager = Stager(self.engine, self.handle, self.model, self.watch)
 
-    def stage(self, at: Round, input_changes: Callable[[], int | None] = lambda: None) -> Written:
-        """Stage the correction after which the shard holds the desired contents. See
-        `Evidence.input_changes`.
+    def stage(
+        self, at: Round, input_changes: Callable[[], int | None] = lambda: None, way: str = ""
+    ) -> Written:
+        """Stage the correction after which the shard holds the desired contents, of a large shard
+        in this ``way``, by default as earlier runs suggest. See `Evidence.input_changes`.
         """
         if at.shard.empty:
             written = self.first_load(at)
@@ -87,7 +89,7 @@ class Write:
             written = self.whole_rows(at)
         else:
             changes = input_changes()
-            way = RunHistory.of(self.handle).comparison(at.shard, changes)
+            way = way or RunHistory.of(self.handle).comparison(at.shard, changes)
             twice = self._by_buckets(at) if way == BUCKETS else self._by_hashes(at) if way == HASHES else None
             written = self._once(at) if twice is None else twice
             way = way if twice is not None or way == ONCE else ""

@@ -41,7 +41,7 @@
 
 {# The steps after it: publishing, grants, post-hooks, and the log line. Returns the relation as it is then: a view or a table. #}
 {% macro mvsink_after_run(executed, target_relation, existing, post_hooks) %}
-  {%- set backup_relation = none if executed.read_only else mvsink_backup(existing) -%}
+  {%- set backup_relation = none if executed.read_only else mvsink_backup(existing, executed) -%}
   {%- set published = adapter.mv_publish(executed, mvsink_docs()) -%}
   {%- set target_relation = target_relation.incorporate(type=published.type) -%}
   {%- if not executed.read_only -%}
@@ -94,6 +94,7 @@
     'explain': var('mvsink_explain', false),
     'future': var('mvsink_future', false),
     'rehearsal': var('mvsink_rehearsal', false),
+    'imports': var('mvsink_import', []),
   }) }}
 {% endmacro %}
 
@@ -117,9 +118,14 @@
 {% endmacro %}
 
 
-{# Another table in the model's place: it stays readable under its name until the model is about to be created. #}
-{% macro mvsink_backup(existing) %}
+{# Another table in the model's place: it stays readable under its name until the model is about to be created. One that was imported is kept. #}
+{% macro mvsink_backup(existing, executed) %}
   {%- if existing is none or existing.is_view or adapter.mv_is_shard(existing) -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set imported = adapter.mv_name_of_imported(executed, existing) -%}
+  {%- if imported is not none -%}
+    {%- do adapter.rename_relation(existing, imported) -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set backup_relation = make_backup_relation(existing, existing.type) -%}

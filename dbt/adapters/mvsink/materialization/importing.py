@@ -1,0 +1,215 @@
+"""Import: the first contents of a view are the rows of the table that has its name, so its first
+run writes only the difference, which is what was wrong in the table.
+
+```
+check     nothing is written: there is a table, its columns fit, the name that it gets is free
+begin     one commit of the table's rows, read once, a millisecond before the run's time
+then      the run like any other: what the query says, compared with these rows
+publish   the table gets its other name, and the view the table's
+```
+
+The table's files are only read. A run that ends before it publishes leaves the table as it is, and
+the next `mvsink import` begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbt.adapters.mvsink.engine import Column, Engine, sql
+from dbt.adapters.mvsink.engine.types import SparkType, parse_type
+from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
+from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.options.gate_options import accepts
+from dbt.adapters.mvsink.shard import ReadPoints
+from dbt.adapters.mvsink.shard_sql.properties import Imported
+from dbt.adapters.mvsink.sink import Driver, Gate, Incremental, NoEvidence, Outcome, SinkRequest
+from dbt.adapters.mvsink.sink.request import Independent
+
+VARIABLE = "mvsink_import"
+SUFFIX = "_before_import"  # of the name that the table gets
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+TABLE = "table"  # dbt's type of a relation
+VIEW = "self_correcting_mv"
+
+
+@dataclass(frozen=True)
+class ImportSource:
+    """The table ``name``, as SQL names it, whose rows become the first contents. ``kept`` is the
+    identifier that it gets, empty if it keeps its name (in a rehearsal).
+    """
+
+    name: str
+    kept: str
+
+
+@dataclass(frozen=True)
+class Existing:
+    """What has the model's name in the catalog: ``name`` as SQL names it, dbt's type ``kind``, and
+    whether it shows a shard. ``taken`` are the identifiers of its schema, lower case.
+    """
+
+    name: str
+    kind: str
+    shown: bool
+    taken: frozenset[str]
+
+
+def source_of(
+    wanted: Any, node: Mapping[str, Any], model: str, identifier: str, existing: Existing | None
+) -> ImportSource | None:
+    """What the variable ``wanted`` has the model import: None if it does not name the model. It is
+    a model's name, a list of them, or relations by model's name. Raises `InvalidOption`,
+    `CannotImport`.
+    """
+    names = list(wanted) if isinstance(wanted, Mapping) else wanted
+    try:
+        named = accepts(names, str(node["unique_id"]), str(node["name"]), model)
+    except InvalidOption as error:
+        raise InvalidOption(model, VARIABLE, wanted, "a model's name, or a list of them") from error
+    if not named:
+        return None
+    if isinstance(wanted, Mapping):
+        given = {str(name): str(relation) for name, relation in wanted.items()}
+        return ImportSource(given.get(str(node["unique_id"])) or given[str(node["name"])], "")
+    return _table(model, identifier, existing)
+
+
+def _table(model: str, identifier: str, existing: Existing | None) -> ImportSource:
+    """The table that has the model's name. Raises `CannotImport`."""
+    if existing is None:
+        raise CannotImport(model, "there is no table of this name; a plain `dbt run` loads the model")
+    if existing.shown:
+        raise CannotImport(model, "it is maintained already")
+    if existing.kind != TABLE:
+        raise CannotImport(model, f"{existing.name} is a {existing.kind}, which has no rows of its own")
+    kept = f"{identifier}{SUFFIX}"
+    if kept.lower() in existing.taken:
+        raise CannotImport(model, f"the table would get the name {kept}, which is taken: rename or drop that")
+    return ImportSource(existing.name, kept)
+
+
+def check_importing(context: RunContext) -> None:
+    """Raises `CannotImport` for a run that cannot import, whatever the table holds."""
+    invocation, kind = context.invocation, str(context.node["config"].get("materialized"))
+    problem = ""
+    if kind != VIEW:
+        problem = f"it is a {kind}, which has no rows that its query gives"
+    elif not context.options.refresh.on_commit:
+        problem = (
+            "it has a schedule, by which no refresh may be due: import it without `refresh`, then add that"
+        )
+    elif context.read_only:
+        problem = "the run is read-only; `mvsink import --dry-run` says what an import would find"
+    elif invocation.empty or invocation.sampled:
+        problem = "with --empty or --sample the query does not give all rows"
+    if problem:
+        raise CannotImport(context.model, problem)
+
+
+def contents_query(model: str, source: ImportSource, engine: Engine, columns: Sequence[Column]) -> str:
+    """The table's rows in the view's ``columns``: those that the table lacks are NULL. Raises
+    `CannotImport` if they do not fit.
+    """
+    present = {
+        name.lower(): (name, parse_type(text, name))
+        for name, text in engine.columns(f"select * from {source.name}")
+    }
+    if not any(column.name.lower() in present for column in columns):
+        raise CannotImport(model, f"{source.name} has none of its columns: {', '.join(present)}")
+    wrong = [
+        f"{column.name} is {present[column.name.lower()][1].text} there and {column.type.text} here"
+        for column in columns
+        if column.name.lower() in present and not widens(present[column.name.lower()][1], column.type)
+    ]
+    if wrong:
+        raise CannotImport(
+            model,
+            f"types of {source.name} do not fit: {'; '.join(wrong)}. Cast in the query to the table's types first",
+        )
+    items = [_item(column, present.get(column.name.lower())) for column in columns]
+    return f"select {', '.join(items)} from {source.name}"
+
+
+def _item(column: Column, stored: tuple[str, SparkType] | None) -> str:
+    value = "null" if stored is None else sql.identifier(stored[0])
+    return f"cast({value} as {column.type.spelled}) {sql.identifier(column.name)}"
+
+
+def widens(old: SparkType, new: SparkType) -> bool:
+    """Whether every value of the type ``old`` is the same value in ``new``.
+
+    >>> from dbt.adapters.mvsink.engine.types import parse_type
+    >>> def check(old, new): return widens(parse_type(old, ""), parse_type(new, ""))
+    >>> check("int", "bigint"), check("bigint", "int"), check("float", "double")
+    (True, False, True)
+    >>> check("decimal(5,2)", "decimal(7,3)"), check("decimal(5,2)", "decimal(5,3)")
+    (True, False)
+    >>> check("int", "decimal(10,0)"), check("string", "int")
+    (True, False)
+    """
+    if old.text == new.text:
+        return True
+    if old.name in INTEGERS and new.name in INTEGERS:
+        return INTEGERS.index(old.name) < INTEGERS.index(new.name)
+    if (old.name, new.name) == ("float", "double"):
+        return True
+    before, after = _digits(old), _digits(new)
+    if before is None or after is None or new.name != "decimal":
+        return False
+    return before[0] <= after[0] and before[1] <= after[1]
+
+
+def _digits(kind: SparkType) -> tuple[int, int] | None:
+    """How many digits values of the type may have before and after the point; None for other
+    types.
+    """
+    if kind.name in INTEGERS:
+        return (3, 5, 10, 19)[INTEGERS.index(kind.name)], 0
+    if kind.name != "decimal":
+        return None
+    precision, scale = (int(part) for part in kind.text.removeprefix("decimal(").removesuffix(")").split(","))
+    return precision - scale, scale
+
+
+class AsWritten:
+    """References of a query in which nothing is replaced."""
+
+    def read_at(self, query: str, time: int) -> str:
+        return query
+
+    def points(self, time: int) -> ReadPoints:
+        return ReadPoints()
+
+
+def begin(driver: Driver, source: ImportSource, query: str) -> Outcome:
+    """Make the rows of ``query`` the contents of the shard of ``driver``, as of a millisecond
+    before its run: in a new generation, if an earlier import was not completed.
+    """
+    request = driver.request
+    state = driver.handle.state()
+    driver.handle.set_properties(Imported(source.name, source.kept, request.time - 1).properties())
+    return Driver(
+        _request(request, source, query, again=state.readable), driver.handle, driver.engine, driver.watch
+    ).run()
+
+
+def _request(request: SinkRequest, source: ImportSource, query: str, *, again: bool) -> SinkRequest:
+    return replace(
+        request,
+        query=query,
+        time=request.time - 1,
+        references=AsWritten(),
+        assertions=(),
+        full_refresh=again,
+        redefined=False,
+        gate=Gate(),
+        evidence=NoEvidence(),
+        verify=False,
+        incremental=Incremental.NEVER,
+        definition="",
+        independent=Independent(),
+        purpose=f"imported from {source.name}",
+    )
