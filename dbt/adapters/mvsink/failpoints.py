@@ -2,11 +2,13 @@
 
 In a run's order:
 
+- ``imported``: a table's rows are the first contents.
 - ``evolved``: columns were added, the correction comes next.
 - ``changes staged``: what changed in the inputs is on storage.
 - ``staged``: the batch is on storage, nothing is committed.
 - ``upper raised``: a new shard is at its as-of, the batch is not appended yet.
 - ``appended``: the commit is done, and not reported yet.
+- ``to be published``: a table that was in the model's place has another name now.
 - ``view published``.
 - ``table to be committed`` and ``table committed``: of a model that is published as a table.
 - ``entry dropped`` and ``table in the catalog``: its entry becomes a table.

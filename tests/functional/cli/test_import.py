@@ -5,6 +5,7 @@ planted, and the old table stays.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from dbt.tests.util import run_dbt_and_capture, write_file
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.materialization.base import Base
@@ -42,6 +44,18 @@ WRONG = source(
 PLANTED = {"rows": 29, "missing": 3, "too_many": 2, "stale": 4}
 
 
+class Deadly:
+    """Interrupts a run at the point that it reaches as the ``number``th."""
+
+    def __init__(self, number):
+        self.number, self.reached = number, []
+
+    def reach(self, point):
+        self.reached.append(point)
+        if len(self.reached) == self.number:
+            raise KeyboardInterrupt(point)
+
+
 class TestImport(Base):
     @pytest.fixture(scope="class")
     def models(self):
@@ -49,6 +63,9 @@ class TestImport(Base):
 
     @pytest.fixture(autouse=True)
     def fresh(self, project):
+        self.begin(project)
+
+    def begin(self, project):
         """The table as it is before an import, of which nothing is left."""
         for name in ("orders", "orders_before_import"):
             for kind in ("view", "table"):
@@ -64,8 +81,10 @@ class TestImport(Base):
 
     def dbt(self, project, *arguments, passes=True):
         """What dbt printed. After a dry run, `run_dbt` would look where that was."""
-        place = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
-        return run_dbt_and_capture([*arguments, *place], expect_pass=passes)[1]
+        return run_dbt_and_capture([*arguments, *self.place(project)], expect_pass=passes)[1]
+
+    def place(self, project):
+        return ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
 
     def rows(self, project, name="mv"):
         """Likewise, `project.adapter` is that of the dry run."""
@@ -78,8 +97,7 @@ class TestImport(Base):
         self.set_orders(project, VIEW.format(configs) + query)
 
     def command(self, project, *arguments, code=0):
-        place = ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
-        result = CliRunner().invoke(cli, [*arguments, *place])
+        result = CliRunner().invoke(cli, [*arguments, *self.place(project)])
         assert result.exit_code == code, result.output
         return result
 
@@ -194,6 +212,60 @@ class TestImport(Base):
         assert "read-only" in self.command(project, "import", "orders", *read_only, code=1).output
         project.run_sql(f"drop table {project.test_schema}.orders")
         assert "there is no table of this name" in self.command(project, "import", "orders", code=1).output
+
+    FORMATS = {
+        "Delta": "{{ config(materialized='table', file_format='delta') }} ",
+        "an incremental model": "{{ config(materialized='incremental', file_format='parquet') }} ",
+        "CSV": "{{ config(materialized='table', file_format='csv') }} ",
+        "Iceberg": "{{ config(materialized='table', file_format='iceberg') }} ",
+    }
+
+    @pytest.mark.parametrize("config", FORMATS.values(), ids=FORMATS)
+    def test_tables_of_other_formats(self, project, config):
+        if "iceberg" in config and "iceberg" not in os.environ.get("MVSINK_FORMATS", ""):
+            pytest.skip("needs MVSINK_FORMATS=delta,iceberg")
+        project.run_sql(f"drop table {project.test_schema}.orders")
+        self.set_orders(project, config + QUERY)
+        write_file(WRONG, project.project_root, "models", "source_rows.sql")
+        self.dbt(project, "run")
+        write_file(RIGHT, project.project_root, "models", "source_rows.sql")
+        self.dbt(project, "run", "--select", "source_rows")
+        old = self.rows(project, "orders")
+        self.set_view(project)
+        self.check(self.imported(project))
+        assert self.rows(project, "orders") == self.rows(project, "source_rows")
+        assert self.rows(project, "orders_before_import") == old
+
+    def test_killed_anywhere_the_old_table_is_there_or_the_new_one(self, project):
+        """Each time one point further, until one is not reached."""
+        right = self.rows(project, "source_rows")
+        reached = []
+        for number in range(1, 30):
+            self.begin(project)
+            old = self.rows(project, "orders")
+            self.set_view(project)
+            points = Deadly(number)
+            failpoints.install(points.reach)
+            try:
+                done = CliRunner().invoke(cli, ["import", "orders", *self.place(project)])
+            finally:
+                failpoints.install(None)
+            if len(points.reached) < number:
+                assert done.exit_code == 0
+                break
+            reached.append(points.reached[-1])
+            assert done.exit_code != 0, reached
+            there = self.kinds(project)
+            if there.get("orders") == "view":
+                assert self.rows(project, "orders") == right
+            else:
+                kept = "orders" if "orders" in there else "orders_before_import"
+                assert there[kept] == "table" and self.rows(project, kept) == old
+                found = self.imported(project)
+                self.check(found)
+            assert self.rows(project, "orders") == right, reached
+            assert self.rows(project, "orders_before_import") == old, reached
+        assert {"imported", "staged", "appended", "to be published", "view published"} <= set(reached)
 
     def test_the_variable_itself(self, project):
         self.set_view(project)

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.base.meta import AdapterMeta, available
@@ -123,8 +124,8 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         published = self._in_listing(existing) or self.published(existing)
         importing = None
         if invocation.imports:
-            there = self._existing(existing, shown=published is not None)
-            importing = source_of(invocation.imports, node, model, str(relation.identifier), there)
+            find = partial(self._find, str(relation.schema))
+            importing = source_of(invocation.imports, node, model, str(relation.identifier), find)
         return RunContext(
             model=model,
             relation=relation,
@@ -146,14 +147,16 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             importing=importing,
         )
 
-    def _existing(self, existing: MvsinkRelation | None, *, shown: bool) -> Existing | None:
-        """What has a model's name, for an import."""
-        if existing is None:
-            return None
+    def _find(self, schema: str, identifier: str) -> Existing | None:
+        """What has this name, for an import."""
         schemas = tuple(self.cache.schemas)  # models run in threads
         listed = (relation for name in schemas for relation in self.cache.get_relations(*name))
-        taken = {str(each.identifier).lower() for each in listed if each.schema == existing.schema}
-        return Existing(existing.render(), str(existing.type), shown, frozenset(taken))
+        names = (schema.lower(), identifier.lower())
+        for each in listed:
+            if (str(each.schema).lower(), str(each.identifier).lower()) == names:
+                shown = self._in_listing(each) or self.published(each)
+                return Existing(each.render(), str(each.type), shown is not None)
+        return None
 
     @available.parse_none
     def mv_name_of_imported(self, executed: Executed, existing: MvsinkRelation) -> MvsinkRelation | None:

@@ -14,10 +14,11 @@ the next `mvsink import` begins again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.engine.types import SparkType, parse_type
 from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
@@ -47,22 +48,25 @@ class ImportSource:
 
 @dataclass(frozen=True)
 class Existing:
-    """What has the model's name in the catalog: ``name`` as SQL names it, dbt's type ``kind``, and
-    whether it shows a shard. ``taken`` are the identifiers of its schema, lower case.
+    """What is in the catalog: ``name`` as SQL names it, dbt's type ``kind``, and whether it shows a
+    shard.
     """
 
     name: str
     kind: str
-    shown: bool
-    taken: frozenset[str]
+    shown: bool = False
 
 
 def source_of(
-    wanted: Any, node: Mapping[str, Any], model: str, identifier: str, existing: Existing | None
+    wanted: Any,
+    node: Mapping[str, Any],
+    model: str,
+    identifier: str,
+    find: Callable[[str], Existing | None],
 ) -> ImportSource | None:
     """What the variable ``wanted`` has the model import: None if it does not name the model. It is
-    a model's name, a list of them, or relations by model's name. Raises `InvalidOption`,
-    `CannotImport`.
+    a model's name, a list of them, or relations by model's name. ``find`` gives what has an
+    identifier in the model's schema. Raises `InvalidOption`, `CannotImport`.
     """
     names = list(wanted) if isinstance(wanted, Mapping) else wanted
     try:
@@ -74,19 +78,24 @@ def source_of(
     if isinstance(wanted, Mapping):
         given = {str(name): str(relation) for name, relation in wanted.items()}
         return ImportSource(given.get(str(node["unique_id"])) or given[str(node["name"])], "")
-    return _table(model, identifier, existing)
+    return _table(model, identifier, find)
 
 
-def _table(model: str, identifier: str, existing: Existing | None) -> ImportSource:
-    """The table that has the model's name. Raises `CannotImport`."""
+def _table(model: str, identifier: str, find: Callable[[str], Existing | None]) -> ImportSource:
+    """The table that has the model's name, or that an import which did not end has renamed. Raises
+    `CannotImport`.
+    """
+    kept = f"{identifier}{SUFFIX}"
+    existing, renamed = find(identifier), find(kept)
+    if existing is None and renamed is not None and renamed.kind == TABLE and not renamed.shown:
+        return ImportSource(renamed.name, kept)
     if existing is None:
         raise CannotImport(model, "there is no table of this name; a plain `dbt run` loads the model")
     if existing.shown:
         raise CannotImport(model, "it is maintained already")
     if existing.kind != TABLE:
         raise CannotImport(model, f"{existing.name} is a {existing.kind}, which has no rows of its own")
-    kept = f"{identifier}{SUFFIX}"
-    if kept.lower() in existing.taken:
+    if renamed is not None:
         raise CannotImport(model, f"the table would get the name {kept}, which is taken: rename or drop that")
     return ImportSource(existing.name, kept)
 
@@ -189,11 +198,12 @@ def begin(driver: Driver, source: ImportSource, query: str) -> Outcome:
     before its run: in a new generation, if an earlier import was not completed.
     """
     request = driver.request
-    state = driver.handle.state()
+    again = driver.handle.state().readable
     driver.handle.set_properties(Imported(source.name, source.kept, request.time - 1).properties())
-    return Driver(
-        _request(request, source, query, again=state.readable), driver.handle, driver.engine, driver.watch
-    ).run()
+    first = _request(request, source, query, again=again)
+    outcome = Driver(first, driver.handle, driver.engine, driver.watch).run()
+    failpoints.reach("imported")
+    return outcome
 
 
 def _request(request: SinkRequest, source: ImportSource, query: str, *, again: bool) -> SinkRequest:

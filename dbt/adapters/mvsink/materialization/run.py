@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Column, EngineError
 from dbt.adapters.mvsink.engine.timing import span
@@ -185,6 +186,7 @@ def publish(executed: Executed, docs: Docs) -> Published:
     if executed.read_only:
         shown = opened.context.published
         return Published(executed, type=TABLE if shown is not None and shown.table else VIEW)
+    failpoints.reach("to be published")
     try:
         with translated(opened.context.model):
             entry = retry_on_replacement([opened.handle], lambda: publish_entry(opened, docs))
