@@ -153,6 +153,7 @@ ifdef QUICK
 	$(QUICKLY) -m benchmarks.tpcdi --scale 0.001 --select +fact_cash_balances --variants parquet always --batches 0.02 --rebuild last --warm 0
 	$(QUICKLY) -m benchmarks.published --scale 0.01 --rounds 1 --warm 0 --steps recent load
 	$(QUICKLY) -m benchmarks.kept_history --scale 0.01 --rounds 1
+	$(QUICKLY) -m benchmarks.table_import --rows 3000 --rounds 1 --warm 0
 else
 	$(BIN)/python -m benchmarks.bench
 	$(BIN)/python -m benchmarks.wide_join --first-load --verify --against merge incremental --against-rounds 1
@@ -165,6 +166,7 @@ else
 	$(BIN)/python -m benchmarks.tpcdi
 	$(BIN)/python -m benchmarks.tasks
 	$(BIN)/python -m benchmarks.published
+	$(BIN)/python -m benchmarks.table_import
 	$(BIN)/python -m benchmarks.kept_history
 	$(BIN)/python -m benchmarks.small_models
 	$(BIN)/python -m benchmarks.small_models --cold --models 1 10 --rounds 3
