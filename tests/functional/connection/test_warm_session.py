@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dbt.adapters.mvsink.connection import warm_server
 from tests.functional.connection.processes import Process, dbt, make_project, set_profile
 from tests.support.processes import command_lines
 from tests.support.waiting import wait_for
@@ -100,6 +101,13 @@ def test_plan_and_explain_use_it(shop, session):
         process = mvsink(shop, command, command, "sums")
         assert process.end() == 0 and "sums" in process.out, process.outputs
         assert "starting Spark" not in process.outputs
+
+
+def test_what_it_does_to_be_warm_works_and_leaves_nothing(shop, session, remote):
+    before = rows(remote, "show tables in default")
+    port = int(session["remote"].rpartition(":")[2])
+    warm_server.warm_up(port, stored(shop, session)["token"])
+    assert rows(remote, "show tables in default") == before
 
 
 def test_who_starts_one_that_runs_gets_it(shop, session):

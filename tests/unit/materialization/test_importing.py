@@ -79,7 +79,9 @@ def columns(**types):
 
 def test_the_rows_have_the_views_columns_by_name_whatever_its_case():
     engine = Engine(Amount="decimal(5,2)", extra="string", ID="int")
-    query = contents_query("s.orders", SOURCE, engine, columns(id="bigint", amount="decimal(7,2)", note="string"))
+    query = contents_query(
+        "s.orders", SOURCE, engine, columns(id="bigint", amount="decimal(7,2)", note="string")
+    )
     assert query == (
         "select cast(`ID` as bigint) `id`, cast(`Amount` as decimal(7,2)) `amount`, cast(null as string) `note` "
         "from `s`.`orders`"
@@ -88,7 +90,11 @@ def test_the_rows_have_the_views_columns_by_name_whatever_its_case():
 
 MISFITS = {
     "none in common": ({"a": "int"}, {"b": "int"}, "`s`.`orders` has none of its columns: a"),
-    "a narrower type": ({"a": "bigint", "b": "int"}, {"a": "int", "b": "int"}, "a is bigint there and int here"),
+    "a narrower type": (
+        {"a": "bigint", "b": "int"},
+        {"a": "int", "b": "int"},
+        "a is bigint there and int here",
+    ),
     "another type": ({"a": "string"}, {"a": "date"}, "a is string there and date here"),
     "nested": ({"a": "array<int>"}, {"a": "array<bigint>"}, "a is array<int> there"),
 }

@@ -24,8 +24,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -137,7 +137,7 @@ def serve(place: WarmPlace, session: Any, token: str, idle: float, names: list[s
             settings=tuple(names),
         )
     )
-    threading.Thread(target=warmed_up, args=(port, token), daemon=True).start()
+    threading.Thread(target=warm_up_if_possible, args=(port, token), daemon=True).start()
     sessions = Sessions(service)
     try:
         used = time.monotonic()
@@ -150,27 +150,26 @@ def serve(place: WarmPlace, session: Any, token: str, idle: float, names: list[s
         place.path("json").unlink(missing_ok=True)
 
 
-def warmed_up(port: int, token: str) -> None:
+def warm_up(port: int, token: str) -> None:
     """Send the server what the first client would wait for: the metastore is opened, and Java loads
-    its classes, while dbt reads the project. An error is the first client's to see.
+    its classes, while dbt reads the project.
     """
     from pyspark.sql.connect.session import SparkSession
 
-    with suppress(Exception), tempfile.TemporaryDirectory(prefix="mvsink-warm-up-") as directory:
+    with tempfile.TemporaryDirectory(prefix="mvsink-warm-up-") as directory:
         session: Any = SparkSession(connection=f"sc://127.0.0.1:{port}/;token={token}")
-        with closing_session(session):
+        try:
             for statement in FIRST_STATEMENTS:
                 session.sql(statement.format(directory=directory)).toArrow()
+        finally:
+            session.client.release_session()
+            session.client.close()
 
 
-@contextmanager
-def closing_session(session: Any) -> Iterator[None]:
-    """A context at whose end the server forgets the session."""
-    try:
-        yield
-    finally:
-        session.client.release_session()
-        session.client.close()
+def warm_up_if_possible(port: int, token: str) -> None:
+    """The same; an error is the first client's to see."""
+    with suppress(Exception):
+        warm_up(port, token)
 
 
 class Sessions:
