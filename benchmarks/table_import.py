@@ -99,9 +99,11 @@ def run_round(session: Any, took: dict[str, list[float]], rows: int) -> None:
     timed(took["rebuild"], lambda: dbt("run"))
     Path("models/orders.sql").write_text(VIEW + RIGHT)
     for step, options in (("dry run", ["--dry-run"]), ("import", [])):
-        found = timed(took[step], lambda options=options: mvsink("import", "orders", "--key", "id", *options))  # type: ignore[misc]
-        if {name: found[name] for name in planted} != planted:
-            raise SystemExit(f"{step}: {found}, but {planted} was planted")
+        result = timed(
+            took[step], lambda options=options: mvsink("import", "orders", "--key", "id", *options)
+        )  # type: ignore[misc]
+        if {name: result[name] for name in planted} != planted:
+            raise SystemExit(f"{step}: {result}, but {planted} was planted")
     session.sql("drop view imported.orders")
     session.sql("drop table imported.orders_before_import")
     shutil.rmtree(".mvsink/shards")

@@ -116,11 +116,11 @@ class TestImport(Base):
         listed = project.run_sql(f"show table extended in {project.test_schema} like 'orders*'", fetch="all")
         return {row[1]: "view" if "Type: VIEW" in row[3] else "table" for row in listed}
 
-    def check(self, found):
-        assert {name: found[name] for name in PLANTED} == PLANTED
-        assert found["changed_values"] == {"amount": 4, "status": 4}
-        assert (found["by"], found["key"]) == ("placed", ["id"])
-        months = {each["month"]: tuple(each.values())[1:] for each in found["months"]}
+    def check(self, result):
+        assert {name: result[name] for name in PLANTED} == PLANTED
+        assert result["changed_values"] == {"amount": 4, "status": 4}
+        assert (result["by"], result["key"]) == ("placed", ["id"])
+        months = {each["month"]: tuple(each.values())[1:] for each in result["months"]}
         # 90 and 91; 1 to 3; 10 to 13
         assert months == {"2026-01": (1, 1, 1), "2026-02": (1, 1, 2), "2026-03": (0, 1, 1)}
 
@@ -129,14 +129,14 @@ class TestImport(Base):
         self.set_view(project)
         root = self.shard(project).parent
         before = sorted(root.rglob("*"))
-        found = self.imported(project, "--dry-run")
-        self.check(found)
-        assert found["dry_run"] and sorted(root.rglob("*")) == before
+        result = self.imported(project, "--dry-run")
+        self.check(result)
+        assert result["dry_run"] and sorted(root.rglob("*")) == before
         assert self.kinds(project) == {"orders": "table"} and self.rows(project, "orders") == old
 
-        found = self.imported(project)
-        self.check(found)
-        assert found["kept_as"] == f"{project.test_schema}.orders_before_import"
+        result = self.imported(project)
+        self.check(result)
+        assert result["kept_as"] == f"{project.test_schema}.orders_before_import"
         assert self.kinds(project) == {"orders": "view", "orders_before_import": "table"}
         assert self.rows(project, "orders") == self.rows(project, "source_rows")
         assert self.rows(project, "orders_before_import") == old
@@ -172,9 +172,9 @@ class TestImport(Base):
     def test_a_column_more_and_one_less_and_a_wider_one(self, project):
         query = "select id, cast(amount as decimal(12,3)) amount, placed, 1 as version from {{ ref('source_rows') }}"
         self.set_view(project, query=query)
-        found = self.imported(project)
-        assert (found["missing"], found["too_many"], found["stale"]) == (3, 2, 27)
-        assert found["changed_values"] == {"amount": 4, "version": 27}
+        result = self.imported(project)
+        assert (result["missing"], result["too_many"], result["stale"]) == (3, 2, 27)
+        assert result["changed_values"] == {"amount": 4, "version": 27}
         assert len(self.rows(project, "orders")) == 30
 
     REFUSED = {
@@ -255,14 +255,14 @@ class TestImport(Base):
                 break
             reached.append(points.reached[-1])
             assert done.exit_code != 0, reached
-            there = self.kinds(project)
-            if there.get("orders") == "view":
+            existing = self.kinds(project)
+            if existing.get("orders") == "view":
                 assert self.rows(project, "orders") == right
             else:
-                kept = "orders" if "orders" in there else "orders_before_import"
-                assert there[kept] == "table" and self.rows(project, kept) == old
-                found = self.imported(project)
-                self.check(found)
+                kept = "orders" if "orders" in existing else "orders_before_import"
+                assert existing[kept] == "table" and self.rows(project, kept) == old
+                result = self.imported(project)
+                self.check(result)
             assert self.rows(project, "orders") == right, reached
             assert self.rows(project, "orders_before_import") == old, reached
         assert {"imported", "staged", "appended", "to be published", "view published"} <= set(reached)

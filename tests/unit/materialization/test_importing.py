@@ -9,19 +9,14 @@ import pytest
 from dbt.adapters.mvsink.engine import Column
 from dbt.adapters.mvsink.engine.types import parse_type
 from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
-from dbt.adapters.mvsink.materialization.importing import (
-    Existing,
-    ImportSource,
-    contents_query,
-    source_of,
-    widens,
-)
+from dbt.adapters.mvsink.materialization.context import ImportSource
+from dbt.adapters.mvsink.materialization.importing import Existing, contents_query, source_of, widens
 
 NODE = {"unique_id": "model.shop.orders", "name": "orders"}
 TABLE = Existing("`s`.`orders`", "table")
 RENAMED = Existing("`s`.`orders_before_import`", "table")
 SOURCE = ImportSource("`s`.`orders`", "orders_before_import")
-FOUND = {  # the variable, what there is, what is imported
+IMPORTED = {  # the variable, what there is, what is imported
     "no variable": ((), {}, None),
     "another model": (["customers"], {"orders": TABLE}, None),
     "by name": ("orders", {"orders": TABLE}, SOURCE),
@@ -47,15 +42,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("wanted", "there", "source"), FOUND.values(), ids=FOUND)
-def test_what_is_imported(wanted, there, source):
-    assert source_of(wanted, NODE, "s.orders", "orders", there.get) == source
+@pytest.mark.parametrize(("wanted", "existing", "source"), IMPORTED.values(), ids=IMPORTED)
+def test_what_is_imported(wanted, existing, source):
+    assert source_of(wanted, NODE, "s.orders", "orders", existing.get) == source
 
 
-@pytest.mark.parametrize(("there", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(there, words):
+@pytest.mark.parametrize(("existing", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(existing, words):
     with pytest.raises(CannotImport, match="s.orders: cannot be imported") as raised:
-        source_of("orders", NODE, "s.orders", "orders", there.get)
+        source_of("orders", NODE, "s.orders", "orders", existing.get)
     assert words in raised.value.msg
 
 

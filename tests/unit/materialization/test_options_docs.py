@@ -79,7 +79,7 @@ def test_the_page_names_the_defaults_that_profiles_have():
     defaults = {field.name: field.default for field in dataclasses.fields(MvsinkCredentials)}
     table = generate.PAGE.read_text().split("| key | meaning | default |")[1].split("\n\n")[0]
     rows = re.findall(r"^\| `(\w+)` \| .* \| `([^`]+)` \|$", table, re.M)
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert [row for row in rows if str(defaults[row[0]]).lower() != row[1]] == []
 
 

@@ -17,7 +17,6 @@ from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 from dbt.adapters.mvsink.user_sql.words import parts
 
 if TYPE_CHECKING:
-    from dbt.adapters.mvsink.materialization.importing import ImportSource
     from dbt.adapters.mvsink.relation import MvsinkRelation
 
 
@@ -49,6 +48,16 @@ class Invocation:
         return frozenset(
             name for name, unique_id in self.references.items() if unique_id.startswith("source.")
         )
+
+
+@dataclass(frozen=True)
+class ImportSource:
+    """The table ``name``, as SQL names it, whose rows become a view's first contents. ``kept`` is
+    the identifier that it gets, empty if it keeps its name (in a rehearsal).
+    """
+
+    name: str
+    kept: str
 
 
 @dataclass(frozen=True)

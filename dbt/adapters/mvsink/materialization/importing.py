@@ -22,7 +22,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, Engine, sql
 from dbt.adapters.mvsink.engine.types import SparkType, parse_type
 from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
-from dbt.adapters.mvsink.materialization.context import RunContext
+from dbt.adapters.mvsink.materialization.context import ImportSource, RunContext
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.shard import ReadPoints
 from dbt.adapters.mvsink.shard_sql.properties import Imported
@@ -34,16 +34,6 @@ SUFFIX = "_before_import"  # of the name that the table gets
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TABLE = "table"  # dbt's type of a relation
 VIEW = "self_correcting_mv"
-
-
-@dataclass(frozen=True)
-class ImportSource:
-    """The table ``name``, as SQL names it, whose rows become the first contents. ``kept`` is the
-    identifier that it gets, empty if it keeps its name (in a rehearsal).
-    """
-
-    name: str
-    kept: str
 
 
 @dataclass(frozen=True)
@@ -76,8 +66,8 @@ def source_of(
     if not named:
         return None
     if isinstance(wanted, Mapping):
-        given = {str(name): str(relation) for name, relation in wanted.items()}
-        return ImportSource(given.get(str(node["unique_id"])) or given[str(node["name"])], "")
+        relations = {str(name): str(relation) for name, relation in wanted.items()}
+        return ImportSource(relations.get(str(node["unique_id"])) or relations[str(node["name"])], "")
     return _table(model, identifier, find)
 
 

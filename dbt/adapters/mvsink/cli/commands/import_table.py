@@ -58,7 +58,7 @@ MONTHS: list[TableColumn[Month]] = [
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user wants to be told: ``keys`` to pair rows by, the column ``by`` whose months are
+    """What to show: ``keys`` to pair rows by, the column ``by`` whose months are
     counted, how many rows to show.
     """
 
@@ -126,7 +126,7 @@ def import_(
         with progress("reading the project"):
             manifest = dbt.parsed()
             chosen = _model(dbt, model, manifest)
-        values = (_found if dry_run else _imported)(dbt, target, chosen, manifest, asked)
+        values = (_rehearsed if dry_run else _imported)(dbt, target, chosen, manifest, asked)
     output.json(values)
     if output.is_text:
         _print(values, output, all_columns)
@@ -162,16 +162,16 @@ def _imported(dbt: Dbt, target: Target, model: Model, manifest: Any, asked: Aske
     return {"dry_run": False, **_wrong(dbt, past, ran, manifest, asked)}
 
 
-def _found(dbt: Dbt, target: Target, model: Model, manifest: Any, asked: Asked) -> Values:
+def _rehearsed(dbt: Dbt, target: Target, model: Model, manifest: Any, asked: Asked) -> Values:
     """What an import would find."""
     relation = str(manifest.nodes[model.unique_id].relation_name)
     with (
         progress(f"importing {model.name} in a temporary schema"),
         rehearsal(dbt, target, target.name, manifest) as place,
     ):
-        there = place.dbt.parsed()
-        with place.imported(model, there, relation) as (ran, past):
-            return {"dry_run": True, **_wrong(place.dbt, past, ran, there, asked)}
+        temporary = place.dbt.parsed()
+        with place.imported(model, temporary, relation) as (ran, past):
+            return {"dry_run": True, **_wrong(place.dbt, past, ran, temporary, asked)}
 
 
 def _wrong(dbt: Dbt, past: ShardHistory, ran: RunResult, manifest: Any, asked: Asked) -> Values:
