@@ -18,6 +18,7 @@ from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.functional.materialization.base import Base
+from tests.support.seldom import often_of
 
 pytestmark = pytest.mark.usefixtures("small_data")
 COLUMNS = "id, amount, status, placed"
@@ -163,6 +164,18 @@ class TestImport(Base):
         assert "by month of placed" in text and "missing" in text and "stale" in text
         assert "--drop-old" in lines[-1] and "orders_before_import" in lines[-1]
 
+    def test_it_becomes_a_table_again_and_a_view_again(self, project):
+        self.set_view(project)
+        old = self.rows(project, "orders")
+        self.command(project, "import", "orders")
+        self.set_orders(project, "{{ config(materialized='table') }} " + QUERY)
+        self.dbt(project, "run", "--select", "orders")
+        self.set_view(project)
+        self.dbt(project, "run", "--select", "orders")
+        assert self.kinds(project) == {"orders": "view", "orders_before_import": "table"}
+        assert self.rows(project, "orders_before_import") == old
+        assert self.rows(project, "orders") == self.rows(project, "source_rows")
+
     def test_a_table_that_is_right(self, project):
         self.dbt(project, "run")
         self.set_view(project)
@@ -201,10 +214,15 @@ class TestImport(Base):
         assert "materialized as table" in self.command(project, "import", "orders", code=1).output
         assert "no model 'nosuch'" in self.command(project, "import", "nosuch", code=2).output
         self.set_view(project)
-        assert (
-            "expected one of placed"
-            in self.command(project, "import", "orders", "--dry-run", "--by", "amount", code=2).output
-        )
+        wrong = {
+            "--by": ("amount", "expected one of placed"),
+            "--key": ("nosuch", "expected any of id, amount"),
+        }
+        for option, (name, words) in wrong.items():
+            for more in ([], ["--dry-run"]):
+                result = self.command(project, "import", "orders", option, name, *more, code=2)
+                assert words in result.output
+        assert self.kinds(project) == {"orders": "table"}
         project.run_sql(f"create table {project.test_schema}.orders_before_import as select 1 x")
         assert "which is taken" in self.command(project, "import", "orders", code=1).output
         project.run_sql(f"drop table {project.test_schema}.orders_before_import")
@@ -220,7 +238,7 @@ class TestImport(Base):
         "Iceberg": "{{ config(materialized='table', file_format='iceberg') }} ",
     }
 
-    @pytest.mark.parametrize("config", FORMATS.values(), ids=FORMATS)
+    @pytest.mark.parametrize("config", **often_of(FORMATS, "Delta", "Iceberg"))
     def test_tables_of_other_formats(self, project, config):
         if "iceberg" in config and "iceberg" not in os.environ.get("MVSINK_FORMATS", ""):
             pytest.skip("needs MVSINK_FORMATS=delta,iceberg")

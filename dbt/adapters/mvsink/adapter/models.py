@@ -161,10 +161,12 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     @available.parse_none
     def mv_name_of_imported(self, executed: Executed, existing: MvsinkRelation) -> MvsinkRelation | None:
         """The relation that the table ``existing`` becomes, if the model's first contents were its
-        rows; else None.
+        rows and it still has the model's name; else None.
         """
         imported = imported_from(executed.opened.handle.state())
         if imported is None or not imported.kept or existing.is_view:
+            return None
+        if self._find(str(existing.schema), imported.kept) is not None:  # of an import that is complete
             return None
         kept: MvsinkRelation = existing.incorporate(path={"identifier": imported.kept})  # type: ignore[no-untyped-call]
         return kept

@@ -120,15 +120,20 @@ def months_of(
     layout = past.layout()
     columns = Columns.of(layout.columns, layout.columns)
     dated = {each.b.lower(): each.b for each in columns.compared if each.type.name in DATED}
-    if by is not None and by.lower() not in dated:
-        allowed = ", ".join(dated.values()) or "none: the model has no date and no timestamp"
-        raise click.UsageError(f"--by: got {by!r}, expected one of {allowed}")
+    check_month(by, list(dated.values()))
     if not dated:
         return None, []
     column = next(iter(dated.values())) if by is None else dated[by.lower()]
     a, b = (DiffSide(layout, point.time) for point in points)
     comparison = ShardComparison(a, b, columns, tuple(values["key"] or ()))
     return column, by_month(query, comparison, column)
+
+
+def check_month(by: str | None, columns: Sequence[str]) -> None:
+    """Raises `click.UsageError` if ``by`` is none of these dates and timestamps."""
+    if by is not None and by.lower() not in [name.lower() for name in columns]:
+        allowed = f"one of {', '.join(columns)}" if columns else "none: there is no date and no timestamp"
+        raise click.UsageError(f"--by: got {by!r}, expected {allowed}")
 
 
 def _side(past: ShardHistory, point: Point, rows: int) -> Values:

@@ -6,6 +6,7 @@ the run changes is what was wrong. `--dry-run` does the same in a temporary sche
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,8 +15,11 @@ import click
 
 from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.comparison import (
+    DATED,
+    check_month,
     compared_sides,
     months_of,
+    named_columns,
     notes_of,
     sample_of,
     takes_all_columns,
@@ -126,10 +130,23 @@ def import_(
         with progress("reading the project"):
             manifest = dbt.parsed()
             chosen = _model(dbt, model, manifest)
+            if keys or by is not None:
+                relation = str(manifest.nodes[chosen.unique_id].relation_name)
+                _check(asked, through_dbt(dbt, manifest)(f"describe table {relation}", "columns"))
         values = (_rehearsed if dry_run else _imported)(dbt, target, chosen, manifest, asked)
     output.json(values)
     if output.is_text:
         _print(values, output, all_columns)
+
+
+def _check(asked: Asked, described: Sequence[Sequence[object]]) -> None:
+    """Raises `click.UsageError` for columns that the table does not have, before anything runs."""
+    listed = itertools.takewhile(lambda row: row[0] and not str(row[0]).startswith("#"), described)
+    types = {str(name).lower(): str(kind) for name, kind, *_ in listed}
+    for name in named_columns(asked.keys, types):
+        if name.lower() not in types:
+            raise click.UsageError(f"--key: got {name!r}, expected any of {', '.join(types)}")
+    check_month(asked.by, [name for name, kind in types.items() if kind in DATED])
 
 
 def _model(dbt: Dbt, name: str, manifest: Any) -> Model:
