@@ -147,7 +147,8 @@ class TestImport(Base):
         shown = self.command(project, "history", f"{project.test_schema}.orders").stdout
         assert "imported from" in shown and " 7  6 " in shown
 
-        assert "maintained already" in self.command(project, "import", "orders", code=1).output
+        for more in ([], ["--dry-run"]):
+            assert "maintained already" in self.command(project, "import", "orders", *more, code=1).output
         assert "+0 -0" in self.dbt(project, "run", "--select", "orders")
         name = f"{project.test_schema}.orders"
         assert self.command(project, "import", name, "--drop-old", "--yes").exit_code == 0
@@ -230,6 +231,7 @@ class TestImport(Base):
         assert "read-only" in self.command(project, "import", "orders", *read_only, code=1).output
         project.run_sql(f"drop table {project.test_schema}.orders")
         assert "there is no table of this name" in self.command(project, "import", "orders", code=1).output
+        assert "there is no table" in self.command(project, "import", "orders", "--dry-run", code=1).output
 
     FORMATS = {
         "Delta": "{{ config(materialized='table', file_format='delta') }} ",

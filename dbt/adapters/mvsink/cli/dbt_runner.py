@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from dbt.adapters.mvsink.history.shard_diff import Query
+from dbt.adapters.mvsink.masking import masked
 
 VIEW, TASK = "self_correcting_mv", "continual_task"
 MAINTAINED = (VIEW, TASK)
@@ -189,6 +190,20 @@ class Dbt:
         options += ["--target", self.target] if self.target else []
         options += ["--target-path", self.target_path] if self.target_path else []
         return [*options, "--vars", json.dumps(self.vars, default=str)]
+
+
+def result_of(results: Iterable[RunResult], model: Model) -> RunResult:
+    """The result of the only model that was run. Raises `DbtFailed` if it or a hook failed, or if
+    it was left as it is because it is paused.
+    """
+    listed = list(results)
+    failed = [each for each in listed if not each.ok]
+    if failed:
+        raise DbtFailed(masked("\n".join(each.message.strip() or each.status for each in failed)))
+    [ran] = [each for each in listed if each.unique_id == model.unique_id]
+    if ran.response.get("paused"):
+        raise DbtFailed(f"{model.name}: {ran.response['paused']}")
+    return ran
 
 
 def through_dbt(dbt: Dbt, manifest: Any) -> Query:

@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     DbtFailed,
     Model,
     RunResult,
+    result_of,
     through_dbt,
     uninterrupted,
 )
@@ -100,9 +101,8 @@ class Rehearsal:
         schemas = [str(manifest.nodes[model.unique_id].schema)]
         _check(schemas)
         try:
-            [ran] = self.dbt.with_vars(mvsink_import={model.unique_id: relation}).run([model], manifest)
-            if not ran.ok:
-                raise DbtFailed(ran.message.strip())
+            importing = self.dbt.with_vars(mvsink_import={model.unique_id: relation})
+            ran = result_of(importing.run([model], manifest), model)
             mine = load_target(*self._place(), self.dbt.target, self.dbt.vars)
             yield ran, _past(mine, _by_model(mine)[model.unique_id])
         finally:

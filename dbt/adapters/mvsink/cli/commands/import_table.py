@@ -28,8 +28,10 @@ from dbt.adapters.mvsink.cli.comparison import (
 from dbt.adapters.mvsink.cli.dbt_runner import (
     VIEW,
     Dbt,
+    DbtFailed,
     Model,
     RunResult,
+    result_of,
     terminated_as_interrupted,
     through_dbt,
 )
@@ -47,7 +49,6 @@ from dbt.adapters.mvsink.cli.render import (
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.history.points import LATEST
 from dbt.adapters.mvsink.history.shard_diff import Month
-from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import CommitNote
 from dbt.adapters.mvsink.shard_sql.properties import Imported, imported_from
 
@@ -130,17 +131,32 @@ def import_(
         with progress("reading the project"):
             manifest = dbt.parsed()
             chosen = _model(dbt, model, manifest)
-            if keys or by is not None:
-                relation = str(manifest.nodes[chosen.unique_id].relation_name)
-                _check(asked, through_dbt(dbt, manifest)(f"describe table {relation}", "columns"))
+            _check(dbt, chosen, manifest, asked, dry_run=dry_run)
         values = (_rehearsed if dry_run else _imported)(dbt, target, chosen, manifest, asked)
     output.json(values)
     if output.is_text:
         _print(values, output, all_columns)
 
 
-def _check(asked: Asked, described: Sequence[Sequence[object]]) -> None:
-    """Raises `click.UsageError` for columns that the table does not have, before anything runs."""
+def _check(dbt: Dbt, model: Model, manifest: Any, asked: Asked, *, dry_run: bool) -> None:
+    """Raises click's errors, before anything runs, for columns that the table does not have, and
+    for a dry run of what has no rows of its own. (A run finds out the latter itself, also where an
+    import that was killed has renamed the table.)
+    """
+    relation = str(manifest.nodes[model.unique_id].relation_name)
+    if not (dry_run or asked.keys or asked.by is not None):
+        return
+    try:
+        described = through_dbt(dbt, manifest)(f"describe table extended {relation}", "columns")
+    except DbtFailed as error:
+        if dry_run:
+            reason = error.message.strip().splitlines()[-1].strip()
+            raise click.ClickException(f"{model.name}: there is no table {relation}: {reason}") from error
+        return
+    if dry_run and ["Type", "VIEW"] in [[str(cell) for cell in row[:2]] for row in described]:
+        raise click.ClickException(
+            f"{model.name}: cannot be imported: {relation} is a view, so it is maintained already, or has no rows of its own"
+        )
     listed = itertools.takewhile(lambda row: row[0] and not str(row[0]).startswith("#"), described)
     types = {str(name).lower(): str(kind) for name, kind, *_ in listed}
     for name in named_columns(asked.keys, types):
@@ -172,9 +188,7 @@ def _model(dbt: Dbt, name: str, manifest: Any) -> Model:
 def _imported(dbt: Dbt, target: Target, model: Model, manifest: Any, asked: Asked) -> Values:
     """Import it; what was wrong."""
     with progress(f"importing {model.name}"):
-        [ran] = dbt.with_vars(mvsink_import=[model.unique_id]).run([model], manifest)
-    if not ran.ok or ran.response.get("paused"):
-        raise click.ClickException(masked(str(ran.response.get("paused") or ran.message).strip()))
+        ran = result_of(dbt.with_vars(mvsink_import=[model.unique_id]).run([model], manifest), model)
     past = open_past(target, model.unique_id)
     return {"dry_run": False, **_wrong(dbt, past, ran, manifest, asked)}
 
