@@ -36,7 +36,7 @@ select id, id % 100000 customer, concat('status ', id % 7) status, cast(id % 997
   concat('note of ', id % 1000003) note, concat('c', id % 31) code from range({rows})"""
 # of each 300 rows one is missing, one has another amount, one comes with another id
 WRONG = """
-select if(id % 300 = 2, id + 1000000000, id) id, customer, status, amount + if(id % 300 = 1, 1, 0) amount,
+select if(id % 300 = 2, id + 1000000000, id) id, customer, status, cast(amount + if(id % 300 = 1, 1, 0) as decimal(12,2)) amount,
   quantity, placed, note, code from {{ source('raw', 'orders') }} where id % 300 <> 0"""
 RIGHT = f"select {COLUMNS} from {{{{ source('raw', 'orders') }}}}"
 TABLE = "{{ config(materialized='table', file_format='parquet') }} "

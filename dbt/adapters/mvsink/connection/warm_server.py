@@ -157,7 +157,8 @@ def warm_up(port: int, token: str) -> None:
     from pyspark.sql.connect.session import SparkSession
 
     with tempfile.TemporaryDirectory(prefix="mvsink-warm-up-") as directory:
-        session: Any = SparkSession(connection=f"sc://127.0.0.1:{port}/;token={token}")
+        session: Any = SparkSession(connection=f"sc://localhost:{port}/;token={token}")
+        session.client.set_retry_policies([])
         try:
             for statement in FIRST_STATEMENTS:
                 session.sql(statement.format(directory=directory)).toArrow()
