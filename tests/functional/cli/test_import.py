@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,12 @@ WRONG = source(
 PLANTED = {"rows": 29, "missing": 3, "too_many": 2, "stale": 4}
 
 
+class Died(Exception):
+    """As if the run had died here. (An interrupt in one of dbt's threads would not end it.)"""
+
+
 class Deadly:
-    """Interrupts a run at the point that it reaches as the ``number``th."""
+    """Ends a run at the point that it reaches as the ``number``th."""
 
     def __init__(self, number):
         self.number, self.reached = number, []
@@ -54,7 +59,7 @@ class Deadly:
     def reach(self, point):
         self.reached.append(point)
         if len(self.reached) == self.number:
-            raise KeyboardInterrupt(point)
+            raise Died(point)
 
 
 class TestImport(Base):
@@ -74,6 +79,7 @@ class TestImport(Base):
                     project.run_sql(f"drop {kind} if exists {project.test_schema}.{name}")
                 except Exception:
                     continue
+        shutil.rmtree(self.shard(project), ignore_errors=True)
         self.set_orders(project, "{{ config(materialized='table') }} " + QUERY)
         write_file(WRONG, project.project_root, "models", "source_rows.sql")
         self.dbt(project, "run")
