@@ -5,7 +5,6 @@ planted, and the old table stays.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -243,13 +242,10 @@ class TestImport(Base):
         "Delta": "{{ config(materialized='table', file_format='delta') }} ",
         "an incremental model": "{{ config(materialized='incremental', file_format='parquet') }} ",
         "CSV": "{{ config(materialized='table', file_format='csv') }} ",
-        "Iceberg": "{{ config(materialized='table', file_format='iceberg') }} ",
     }
 
-    @pytest.mark.parametrize("config", **often_of(FORMATS, "Delta", "Iceberg"))
+    @pytest.mark.parametrize("config", **often_of(FORMATS, "Delta"))
     def test_tables_of_other_formats(self, project, config):
-        if "iceberg" in config and "iceberg" not in os.environ.get("MVSINK_FORMATS", ""):
-            pytest.skip("needs MVSINK_FORMATS=delta,iceberg")
         project.run_sql(f"drop table {project.test_schema}.orders")
         self.set_orders(project, config + QUERY)
         write_file(WRONG, project.project_root, "models", "source_rows.sql")
