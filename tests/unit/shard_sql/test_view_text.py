@@ -12,6 +12,7 @@ import pytest
 from dbt.adapters.mvsink.credentials import DERBY_TEXT
 from dbt.adapters.mvsink.engine import Column, DataflowError, EngineError, parse_type
 from dbt.adapters.mvsink.engine.sql import IN_ONE_TASK
+from dbt.adapters.mvsink.exceptions import GrantsNotOffered
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.materialization.publish import Docs, WantedView, check_fits
 from dbt.adapters.mvsink.shard import Antichain, DataFile, ShardState
@@ -124,11 +125,6 @@ class Engine:
         self.ran.append(statement)
 
 
-@pytest.fixture(autouse=True)
-def grants_not_queried_yet(monkeypatch):
-    monkeypatch.setattr(grants, "_offered", True)
-
-
 def test_grants_on_the_view_are_given_again():
     engine = Engine(
         [
@@ -147,6 +143,34 @@ def test_an_engine_without_grants_is_asked_once():
     engine = Engine()
     assert grants.on_view(engine, "v") == () == grants.on_view(engine, "v")
     assert len(engine.ran) == 1
+    assert grants.on_view(
+        Engine([("ann", "SELECT", "VIEW", "")]), "v"
+    )  # of another target, in the same process
+
+
+WANTED = {"select": ["ann"]}
+APPLICABLE = {  # the engine, the config, the profile's key, what is left
+    "grants": (lambda: Engine([]), WANTED, "refuse", WANTED),
+    "a relation that is not there yet": (lambda: Engine(sqlstate="42P01"), WANTED, "refuse", WANTED),
+    "none here, and skipped": (Engine, WANTED, "skip", {}),
+    "no config": (Engine, {}, "refuse", {}),
+    "no config at all": (Engine, None, "refuse", {}),
+}
+
+
+@pytest.mark.parametrize(("make", "wanted", "unsupported", "left"), APPLICABLE.values(), ids=APPLICABLE)
+def test_which_grants_of_a_config_can_be_applied(make, wanted, unsupported, left):
+    assert grants.applicable(make(), "s.v", "s.v", wanted, unsupported) == left
+
+
+def test_grants_that_are_refused_name_model_config_and_remedy():
+    with pytest.raises(GrantsNotOffered) as raised:
+        grants.applicable(Engine(), "s.v", "s.v", WANTED, "refuse")
+    words = raised.value.msg
+    assert (
+        words.startswith("s.v: config `grants` (got {'select': ['ann']})")
+        and "unsupported_grants: skip" in words
+    )
 
 
 def test_a_refusal_of_another_kind_is_no_absence():

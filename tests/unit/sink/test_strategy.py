@@ -35,6 +35,7 @@ def staging(
         summed=False,
         evidence=evidence,
         independent=Independent(own_text),
+        way="",
     )
     return Strategy(request, SimpleNamespace(model="dev.m", stage=stage), None, None)
 

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 from dbt.adapters.mvsink import failpoints
@@ -73,8 +72,9 @@ class Strategy:
 
     def _evaluated(self, at: Round) -> Written:
         evidence = self.request.evidence
-        changes = partial(evidence.input_changes, at.state, self.recorded, at.time)
-        return self.write.stage(at, changes, self.request.way)
+        return self.write.stage(
+            at, lambda: evidence.input_changes(at.state, self.recorded, at.time), self.request.way
+        )
 
     def _verification(self, at: Round) -> Written:
         """The correction, after the shard was compared with the desired contents by an independent
