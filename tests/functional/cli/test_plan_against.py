@@ -130,6 +130,11 @@ class TestAgainst:
         return {"test": {"target": "default", "outputs": {"default": mine, "prod": prod}}}
 
     @pytest.fixture(autouse=True)
+    def own_place(self, tmp_path, monkeypatch):
+        """Other tests rehearse at the same time, in the machine's temporary directory."""
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    @pytest.fixture(autouse=True)
     def prod(self, project, raw, shard_root):
         """What is in production."""
         self.shards = shard_root
