@@ -182,6 +182,20 @@ class TestImport(Base):
         assert self.rows(project, "orders_before_import") == old
         assert self.rows(project, "orders") == self.rows(project, "source_rows")
 
+    def test_a_history_is_not_ended_by_another_import(self, project):
+        self.set_view(project)
+        self.command(project, "import", "orders")
+        self.dbt(project, "run", "--select", "orders")
+        project.run_sql(f"drop view {project.test_schema}.orders")
+        with ShardClient().open_reader(str(self.shard(project))) as reader:
+            before = reader.state()
+        refused = self.command(project, "import", "orders", code=1).output
+        assert "a history, which an import would end" in refused and "`dbt run` goes on with it" in refused
+        with ShardClient().open_reader(str(self.shard(project))) as reader:
+            assert reader.state() == before
+        self.dbt(project, "run", "--select", "orders")
+        assert self.rows(project, "orders") == self.rows(project, "source_rows")
+
     def test_a_table_that_is_right(self, project):
         self.dbt(project, "run")
         self.set_view(project)

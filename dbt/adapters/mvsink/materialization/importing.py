@@ -24,8 +24,8 @@ from dbt.adapters.mvsink.engine.types import SparkType, parse_type
 from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
 from dbt.adapters.mvsink.materialization.context import ImportSource, RunContext
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
-from dbt.adapters.mvsink.shard import ReadPoints
-from dbt.adapters.mvsink.shard_sql.properties import Imported
+from dbt.adapters.mvsink.shard import ReadPoints, ShardState
+from dbt.adapters.mvsink.shard_sql.properties import Imported, imported_from
 from dbt.adapters.mvsink.sink import Driver, Gate, Incremental, NoEvidence, Outcome, SinkRequest
 from dbt.adapters.mvsink.sink.request import Independent
 
@@ -185,15 +185,28 @@ class AsWritten:
 
 def begin(driver: Driver, source: ImportSource, query: str) -> Outcome:
     """Make the rows of ``query`` the contents of the shard of ``driver``, as of a millisecond
-    before its run: in a new generation, if an earlier import was not completed.
+    before its run: in a new generation, if an earlier import was not completed. Raises
+    `CannotImport` if the shard has a history of other runs, which that would end.
     """
-    request = driver.request
-    again = driver.handle.state().readable
+    request, state = driver.request, driver.handle.state()
+    again = state.readable and state.dropped is None
+    if again and not _only_imported(state):
+        raise CannotImport(
+            request.model,
+            f"its shard {driver.handle.uri} has contents and a history, which an import would end: `dbt run` goes on with it, "
+            "`mvsink drop` drops it",
+        )
     driver.handle.set_properties(Imported(source.name, source.kept, request.time - 1).properties())
     first = _request(request, source, query, again=again)
     outcome = Driver(first, driver.handle, driver.engine, driver.watch).run()
     failpoints.reach("imported")
     return outcome
+
+
+def _only_imported(state: ShardState) -> bool:
+    """Whether no run came after an import and its own run, which is a millisecond later."""
+    imported = imported_from(state)
+    return imported is not None and state.upper.stored() <= imported.time + 2
 
 
 def _request(request: SinkRequest, source: ImportSource, query: str, *, again: bool) -> SinkRequest:
