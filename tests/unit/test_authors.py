@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from dbt.adapters.mvsink import authors
+from dbt.adapters.mvsink.adapter import recorded_author
 from dbt.adapters.mvsink.authors import author, git_of, shown_command
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
 from dbt.adapters.mvsink.masking import keep_secret
@@ -101,6 +102,7 @@ def test_no_secret_is_recorded():
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_profile_turns_it_off(recorded, monkeypatch):
+    recorded_author.install()
     monkeypatch.setenv("MVSINK_USER", "ada")
     monkeypatch.setattr("sys.argv", ["/bin/dbt", "run", "--args", "{token: x}"])
     MvsinkCredentials.from_dict({"schema": "s", "record_author": recorded})

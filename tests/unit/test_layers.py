@@ -224,6 +224,7 @@ def test_decisions_about_state_do_no_input_or_output():
         f"{OURS}.physical",
         f"{OURS}.shard.errors",
         f"{OURS}.shard.frontier",
+        f"{OURS}.shard.widening",
         f"{OURS}.physical",
     )
     for name in imports(PACKAGE / "shard" / "state.py"):

@@ -34,8 +34,11 @@ SMALL_ROWS = 1_000_000
 # The same, so little that what the first load took says more of the session than of the query.
 TINY_BYTES = 2**20
 TINY_ROWS = 10_000
-# Seconds. An incremental run of a model that is not small takes 0.5 or more.
-QUICK_EVALUATION = 0.8
+# Seconds. An incremental run takes 0.25 or more.
+QUICK_EVALUATION = 0.4
+# Seconds of an evaluation from which on the changes of little data, and of much of an input, are
+# worth a try.
+SLOW_EVALUATION = 0.8
 # Places where a query reads relations: the query of a change has a term for each.
 MAX_PLACES = 500
 # Conditions that the changes of an input must fulfil: the values that one lists, and the places
@@ -121,9 +124,12 @@ BY_LOAD_OF_MANY = 2.0
 # of the guess: while no evaluation is known, one may be worth a try.
 NEW_SESSION = 2.0
 # Seconds that comparing what was evaluated takes besides, however little that is: a statement.
-COMPARING = 0.8
+COMPARING = 0.3
 # Ms between two drifts of a model that are no accident.
 DRIFTS_AGAIN = 30 * DAY
+
+# Ms of history that a change of columns may end without being asked for.
+HISTORY_TO_END = DAY
 
 # What `max_change: auto` learns from: a bound that anyone can check by head. In a simulated year of
 # hourly runs that differ by a factor of 30, it refuses fewer than 2 of 1,000 (test_learned_change).

@@ -217,16 +217,37 @@ def test_fail_still_fails_and_other_changes_are_still_generations(on_spark):
     on_spark.assert_holds(nested.format("named_struct('a', 1, 'b', 2)"))
 
 
-def test_with_a_gate_the_change_is_a_new_generation_and_a_gate_that_fails_leaves_everything(model):
-    model.run(NAMES.format(3))
+def test_with_a_gate_columns_are_added_in_place_and_a_gate_that_fails_leaves_everything(model):
+    first = model.run(NAMES.format(3))
     before, files = state_of(model), stored(model)
-    with pytest.raises(Exception, match="max_change allows 1"):
-        model.run(WIDER.format(9), gate=Gate(MaxChange(rows=1)))
+    strict = Gate(MaxChange(rows=1))
+    with pytest.raises(Exception, match="6 rows, max_change allows 1"):
+        model.run(WIDER.format(9), gate=strict)
     assert state_of(model) == before and stored(model) == files
-    assert (
-        model.run(WIDER.format(3), gate=Gate(MaxChange(rows=1))).generation
-        == "columns changed (`c` bigint is new)"
-    )
+    would = model.run(WIDER.format(9), gate=strict, read_only=True)
+    assert "6 rows, max_change allows 1" in would.preview.gate
+    outcome = model.run(WIDER.format(3), gate=strict)  # all rows, but only in the new column
+    assert (outcome.generation, outcome.counts.inserted, outcome.counts.deleted) == ("", 3, 3)
+    assert held_at(model, first.time) == [(i, f"row {i}", None) for i in range(3)]
+    model.assert_holds(WIDER.format(3))
+    with pytest.raises(Exception, match="3 rows, max_change allows 1"):  # from then on as ever
+        model.run("select id, name, c + 1 c from (" + WIDER.format(3) + ")", gate=strict)
+
+
+def test_a_gate_lets_a_run_fill_the_columns_of_a_run_that_died_after_it_had_added_them(model):
+    model.run(NAMES.format(3))
+
+    def die(point):
+        if point == "evolved":
+            raise KeyboardInterrupt
+
+    failpoints.install(die)
+    with pytest.raises(KeyboardInterrupt):
+        model.run(WIDER.format(3), gate=Gate(MaxChange(rows=1)))
+    failpoints.install(None)
+    outcome = model.run(WIDER.format(3), gate=Gate(MaxChange(rows=1)))
+    assert (outcome.counts.inserted, outcome.counts.deleted) == (3, 3)
+    model.assert_holds(WIDER.format(3))
 
 
 def stored(model):

@@ -240,6 +240,7 @@ def test_the_json(shop, dbt, monkeypatch):
         "errors": 0,
         "generation": "",
         "columns_added": {},
+        "columns_widened": {},
         "columns_removed": [],
         "columns_retyped": {},
         "next_refresh": NOW + HOUR,

@@ -114,7 +114,10 @@ INVALID = {
     "retain_history as a number": ({"retain_history": 86400}, "at least '1 second'"),
     "assert_not_null as a number": ({"assert_not_null": 3}, "a list of columns' names"),
     "on_error": ({"on_error": "ignore"}, "'fail', 'record'"),
-    "on_schema_change": ({"on_schema_change": "sync"}, "'sync_all_columns', 'append_new_columns', 'fail'"),
+    "on_schema_change": (
+        {"on_schema_change": "sync"},
+        "'sync_all_columns', 'append_new_columns', 'new_generation', 'fail'",
+    ),
     "on_configuration_change": ({"on_configuration_change": "no"}, "'apply', 'continue', 'fail'"),
     "max_change as a number": ({"max_change": 5}, "a mapping of `rows`"),
     "max_change as another text": ({"max_change": "Auto"}, "'auto', or a mapping"),

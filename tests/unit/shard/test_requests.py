@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from dbt.adapters.mvsink.shard import ShardClient, checkpoint, compact_with_pyarrow, perform_maintenance
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.shard.write_handle import UPKEEP_EVERY
+from dbt.adapters.mvsink.shard.upkeep import UPKEEP_EVERY
 from tests.support.object_store import object_store
 from tests.support.shards import SCHEMA, at, updates
 

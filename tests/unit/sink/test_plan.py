@@ -117,11 +117,12 @@ IN_PLACE = {
     "one new, one gone": ("b", SYNC, WRITTEN, {}, "", "columns changed (`b` int is new; `a` is gone)"),
     "one gone stays, one new": ("b", APPEND, WRITTEN, {}, "b", ""),
     "one gone stays": ("", APPEND, WRITTEN, {}, "", ""),
-    "another type": ("ab", SYNC, replace(WRITTEN, schema=pa.schema([("a", pa.int8())])), {}, "",
-                     "columns changed (`b` int is new; `a` was tinyint, is int)"),
+    "a wider type": ("ab", SYNC, replace(WRITTEN, schema=pa.schema([("a", pa.int8())])), {}, "ab", ""),
+    "another type": ("ab", SYNC, replace(WRITTEN, schema=pa.schema([("a", pa.int64())])), {}, "",
+                     "columns changed (`b` int is new; `a` was bigint, is int)"),
     "names that differ by case alone": ("A", APPEND, WRITTEN, {}, "", "columns changed (`A` int is new)"),
     "no history to keep": ("ab", SYNC, WAITING, {"time": 670}, "", "columns changed (`b` int is new)"),
-    "a gate": ("ab", SYNC, WRITTEN, {"gate": GATE}, "", "columns changed (`b` int is new)"),
+    "a gate": ("ab", SYNC, WRITTEN, {"gate": GATE}, "b", ""),
     "a gate that lets anything pass": ("ab", SYNC, WRITTEN, {"gate": replace(GATE, accepted=True)}, "b", ""),
     "no refresh is due": ("ab", SYNC, replace(WRITTEN, upper=of(660)), {}, "", ""),
     "a finished shard": ("ab", SYNC, FINISHED, {}, "", ""),
@@ -136,7 +137,7 @@ IN_PLACE = {
 )
 def test_which_columns_are_added_in_place(columns, policy, state, more, added, generation):
     plan = planned(request(columns=tuple(columns), on_schema_change=policy, **more), state)
-    assert ("".join(column.name for column in plan.added), plan.generation) == (added, generation)
+    assert ("".join(column.name for column in plan.evolved), plan.generation) == (added, generation)
 
 
 def test_what_is_rewritten_to_add_columns():

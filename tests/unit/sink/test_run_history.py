@@ -101,25 +101,25 @@ def test_an_evaluation_that_changed_far_more_rows_counts_if_there_is_no_other():
 @pytest.mark.parametrize(
     ("share", "seconds", "expected"),
     [
-        (None, 4.9, True),
-        (0.01, 3.8, False),
-        (0.01, 3.9, True),
-        (0.02, 7.0, False),
-        (0.05, 7.1, True),
-        (0.06, 15.0, False),
-        (0.5, 15.1, True),
+        (None, 3.5, True),
+        (0.01, 3.4, False),
+        (0.01, 3.5, True),
+        (0.02, 6.6, False),
+        (0.05, 6.7, True),
+        (0.06, 14.6, False),
+        (0.5, 14.7, True),
     ],
 )
 def test_while_no_evaluation_is_known_the_load_and_what_changes_are_a_guess(share, seconds, expected):
     """A load of 10 s: an evaluation takes 6 s where little changes and 20 s where much does, of
-    which 2 s may be what the session took to begin; and 0.8 s more, to compare.
+    which 2 s may be what the session took to begin; and 0.3 s more, to compare.
     """
     note = CommitNote(mode=INCREMENTAL, seconds=seconds, share=share)
     assert slow(changing(LOADED, 10.0, 1000), note, note) is expected
 
 
 def test_half_of_what_a_short_load_lets_expect_may_be_the_session():
-    for seconds, expected in ((1.14, True), (1.1, False)):  # half of 60 % of 2 s, and 0.8, less a fifth
+    for seconds, expected in ((0.73, True), (0.71, False)):  # half of 60 % of 2 s, and 0.3, less a fifth
         assert slow(changing(LOADED, 2.0, 9), *[changing(INCREMENTAL, seconds, 1)] * 2) is expected
 
 
@@ -163,7 +163,7 @@ def test_little_data_are_evaluated_unless_the_changes_are_faster_or_have_not_bee
         ([(LOADED, 0.2)], Why.UNSAID),
         ([(LOADED, 0.2), (INCREMENTAL, 0.9)], Why.UNSAID),
         ([(LOADED, 0.2), (INCREMENTAL, 0.9), (INCREMENTAL, 0.9)], Why.NEVER_EVALUATED),
-        ([(LOADED, 9.0), (INCREMENTAL, 0.9), (EVALUATED, 0.7)], Why.SMALL),
+        ([(LOADED, 9.0), (INCREMENTAL, 0.9), (EVALUATED, 0.3)], Why.SMALL),
         ([(LOADED, 9.0), (INCREMENTAL, 0.9), (EVALUATED, 2.0)], Why.UNSAID),
     ],
 )
@@ -302,10 +302,10 @@ def test_what_is_tried_once_is_no_more_than_a_number_of_rows():
     ("runs", "expected"),
     [
         ([], False),
-        ([(LOADED, 0.7)], True),
-        ([(LOADED, 0.9)], False),
-        ([(LOADED, 0.5), (EVALUATED, 0.9)], False),
-        ([(LOADED, 9.0), (EVALUATED, 1.9), (EVALUATED, 0.7), (INCREMENTAL, 0.6)], True),
+        ([(LOADED, 0.3)], True),
+        ([(LOADED, 0.5)], False),
+        ([(LOADED, 0.3), (EVALUATED, 0.5)], False),
+        ([(LOADED, 9.0), (EVALUATED, 1.9), (EVALUATED, 0.3), (INCREMENTAL, 0.2)], True),
     ],
 )
 def test_a_query_that_is_evaluated_quickly_is(runs, expected):

@@ -40,7 +40,7 @@ class TimeTravelAdapter(SparkAdapter, metaclass=AdapterMeta):
         """The rows of a shard as of ``time`` (ms or ISO 8601), as a subquery."""
         at = _time(AS_OF, relation, "time", time)
         with translated(AS_OF):
-            query = self._reference(AS_OF, relation).collection(at)
+            query = self._reference(AS_OF, relation).past_collection(at)
         return _rendered(relation, query, f"{AS_OF} {relation.render()} {at}")
 
     @available.parse(lambda _, relation, *__: str(relation))

@@ -82,8 +82,9 @@ def compared_sides(
     has in ``manifest``. Without names and with None for the manifest, no rows are paired. It is an
     error if the sides have no column in common, unless ``disjoint`` is true.
     """
-    layouts = [pasts[0].layout()]
-    layouts.append(layouts[0] if pasts[1] is pasts[0] else pasts[1].layout())
+    layouts = [pasts[0].layout(points[0])]
+    same = pasts[1] is pasts[0] and points[1].earlier is points[0].earlier
+    layouts.append(layouts[0] if same else pasts[1].layout(points[1]))
     a, b = (DiffSide(layout, point.time) for layout, point in zip(layouts, points, strict=True))
     owner, key = pasts[1].shard.owner, None
     with refused():
@@ -117,14 +118,14 @@ def months_of(
     default the first date or timestamp. Returns the column, None if there is no such one, and the
     counts. Raises `click.UsageError`.
     """
-    layout = past.layout()
+    layout = past.layout(points[1])
     columns = Columns.of(layout.columns, layout.columns)
     dated = {each.b.lower(): each.b for each in columns.compared if each.type.name in DATED}
     check_month(by, list(dated.values()))
     if not dated:
         return None, []
     column = next(iter(dated.values())) if by is None else dated[by.lower()]
-    a, b = (DiffSide(layout, point.time) for point in points)
+    a, b = (DiffSide(past.layout(point), point.time) for point in points)
     comparison = ShardComparison(a, b, columns, tuple(values["key"] or ()))
     return column, by_month(query, comparison, column)
 

@@ -260,12 +260,16 @@ class ShardHistory:
     def point(self, text: str) -> Point:
         """The point in time that the user wrote as ``text`` (`history.points`)."""
         with refused():
-            return resolve(text, self.state, self.commits, self.name)
+            kept = self.reader.kept_generations(self.state)
+            return resolve(text, self.state, self.commits, self.name, kept)
 
-    def layout(self) -> Layout:
-        """The shard's files, sorted into the parts that SQL reads."""
+    def layout(self, point: Point | None = None) -> Layout:
+        """The shard's files, sorted into the parts that SQL reads; those of the generation of the
+        ``point``, by default of the present one.
+        """
+        earlier = None if point is None else point.earlier
         with refused():
-            return Layout.of(self.reader, self.state)
+            return Layout.of(self.reader, earlier or self.state)
 
 
 def open_past(target: Target, model: str) -> ShardHistory:

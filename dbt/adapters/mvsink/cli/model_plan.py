@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import RunResult
 from dbt.adapters.mvsink.cli.rehearsal import Rehearsed
 
 AS_RESPONSE = (  # fields that have the same name in the adapter's response
-    "generation", "columns_added", "next_refresh", "mode", "not_incremental", "overtaken", "paused",
+    "generation", "columns_added", "columns_widened", "next_refresh", "mode", "not_incremental", "overtaken", "paused",
 )  # fmt: skip
 GATE_FAILED = "fail their audit"  # part of the error of a run that an audit of the gate refused
 
@@ -28,10 +28,11 @@ class ModelPlan:
     the live files and updates that a compaction would rewrite afterwards.
 
     ``columns_added`` has the types, by name, of new columns; without a ``generation`` they are
-    added in place. ``columns_removed`` and ``columns_retyped`` (the old and new types) come with a
-    generation. ``overtaken`` are the shards that a later run has already written, so that this run
-    would leave the model as it is. ``paused`` says who paused the model, when and why; then a run
-    would leave it as it is, too. ``difference`` compares with another target that has the model.
+    added in place, and the types of ``columns_widened`` become wider in place. ``columns_removed``
+    and ``columns_retyped`` (the old and new types) come with a generation. ``overtaken`` are the
+    shards that a later run has already written, so that this run would leave the model as it is.
+    ``paused`` says who paused the model, when and why; then a run would leave it as it is, too.
+    ``difference`` compares with another target that has the model.
     """
 
     model: str
@@ -45,6 +46,7 @@ class ModelPlan:
     unknown: str = ""  # why its rows are not known
     generation: str = ""
     columns_added: Mapping[str, str] = field(default_factory=dict)
+    columns_widened: Mapping[str, str] = field(default_factory=dict)
     columns_removed: tuple[str, ...] = ()
     columns_retyped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     next_refresh: int | None = None
@@ -66,7 +68,7 @@ class ModelPlan:
     def changes(self) -> bool:
         """Whether a run would write something that a reader can see."""
         rows = self.inserted or self.deleted or self.errors
-        return bool(rows or self.unknown or self.generation or self.columns_added)
+        return bool(rows or self.unknown or self.generation or self.columns_added or self.columns_widened)
 
     @property
     def fails(self) -> bool:

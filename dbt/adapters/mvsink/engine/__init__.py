@@ -18,4 +18,4 @@ from dbt.adapters.mvsink.engine.errors import (
     UnsupportedType,
 )
 from dbt.adapters.mvsink.engine.protocol import Engine, shared_files
-from dbt.adapters.mvsink.engine.types import Column, arrow_schema, columns_added, parse_type, shard_columns
+from dbt.adapters.mvsink.engine.types import Column, arrow_schema, columns_evolved, parse_type, shard_columns

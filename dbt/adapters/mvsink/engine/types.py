@@ -100,13 +100,19 @@ class Column:
     type: SparkType
 
 
-def columns_added(columns: tuple[Column, ...]) -> str:
-    """The added columns in words.
+def columns_evolved(added: tuple[Column, ...], widened: tuple[Column, ...]) -> str:
+    """The columns that were added, and those that have a wider type, in words.
 
-    >>> columns_added((Column("c", parse_type("bigint", "c")),))
-    'columns added: c bigint'
+    >>> n = Column("n", parse_type("double", "n"))
+    >>> columns_evolved((Column("c", parse_type("bigint", "c")),), (n,))
+    'columns added: c bigint; columns widened: n double'
     """
-    return f"columns added: {', '.join(f'{column.name} {column.type.text}' for column in columns)}"
+    parts = (("added", added), ("widened", widened))
+    return "; ".join(
+        f"columns {what}: {', '.join(f'{column.name} {column.type.text}' for column in columns)}"
+        for what, columns in parts
+        if columns
+    )
 
 
 def parse_type(text: str, column: str) -> SparkType:

@@ -7,6 +7,9 @@
 | ISO 8601 (default zone UTC), ms from 10^11 on | at that time |
 | an invocation id, or its first 4 or more characters | as that run left them |
 
+Where the generation before the present one is kept (`shard.generations`), its times and runs are
+points, too: a point then says which version to read.
+
 So `-1` and `latest` differ by exactly one run's effect, and so do `-2` and `-1`. A run is what one
 dbt invocation committed; commits that name no invocation are runs of their own. Only commits that
 moved the upper are runs: not compaction, holds, added columns, or another engine's writes.
@@ -20,12 +23,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState
+from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState, as_of_generation
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
 
 LATEST = "latest"
@@ -123,7 +126,7 @@ def _listed(runs: Sequence[str]) -> str:
 class Run:
     """What one dbt invocation committed to a shard, oldest first; never empty.
 
-    ``current``: whether it belongs to the present generation.
+    ``current``: whether it belongs to the present generation, or to one that is kept with it.
     """
 
     commits: tuple[Commit, ...]
@@ -165,20 +168,23 @@ class Run:
 @dataclass(frozen=True)
 class Point:
     """A readable time (ms) of one shard. ``text``: as it was written. ``run``: the run whose
-    contents these are, where the point names it and the log still has it.
+    contents these are, where the point names it and the log still has it. ``earlier`` is the last
+    version of the generation that has these contents, None for the present one.
     """
 
     text: str
     time: int
     run: Run | None = None
+    earlier: ShardState | None = None
 
 
-def runs_of(commits: Sequence[Commit]) -> list[Run]:
-    """The runs among ``commits`` (oldest first), by their last commit, oldest first.
+def runs_of(commits: Sequence[Commit], kept: Sequence[ShardState] = ()) -> list[Run]:
+    """The runs among ``commits`` (oldest first), by their last commit, oldest first. ``kept`` are
+    the last versions of the generations before the present one that are kept, oldest first.
 
     An invocation that wrote two generations is two runs.
     """
-    first = _first_of_generation(commits)
+    first = _first_of_generation(commits, kept[0].generation if kept else None)
     groups: dict[tuple[str, bool], list[Commit]] = {}
     for index, commit in enumerate(commits):
         if commit.upper is not None:
@@ -188,38 +194,43 @@ def runs_of(commits: Sequence[Commit]) -> list[Run]:
     return sorted(runs, key=lambda run: run.commits[-1].version)
 
 
-def resolve(text: str, state: ShardState, commits: Sequence[Commit], name: str) -> Point:
+def resolve(
+    text: str, state: ShardState, commits: Sequence[Commit], name: str, kept: Sequence[ShardState] = ()
+) -> Point:
     """The point in time ``text`` of the shard ``name``, whose log has ``commits``, oldest first.
+    ``kept`` is as for `runs_of`.
 
     Raises `InvalidPoint`, and `NotRefreshed` for a shard without contents.
     """
     if not state.readable:
         raise NotRefreshed(name)
     text = text.strip()
-    current = [run for run in runs_of(commits) if run.current]
+    current = [run for run in runs_of(commits, kept) if run.current]
     if text.lower() == LATEST:
         return Point(text, newest_time(state), current[-1] if current else None)
     if _BACK.fullmatch(text):
-        run = find_run(text, state, commits, name)
+        run = find_run(text, state, commits, name, kept)
         left = [other for other in current if other.upper == run.lower]
         point = Point(text, run.lower.stored() - 1, left[-1] if left else None)
-        return _checked(point, f"the contents before run {run.words}", state, commits, name)
+        return _checked(point, f"the contents before run {run.words}", state, commits, name, kept)
     time = parse_time(text)
     if time is not None:
-        return _checked(Point(text, time), "", state, commits, name)
-    run = find_run(text, state, commits, name)
+        return _checked(Point(text, time), "", state, commits, name, kept)
+    run = find_run(text, state, commits, name, kept)
     upper = run.upper.as_option()
     point = Point(text, newest_time(state) if upper is None else upper - 1, run)
-    return _checked(point, f"what run {run.words} left", state, commits, name)
+    return _checked(point, f"what run {run.words} left", state, commits, name, kept)
 
 
-def find_run(text: str, state: ShardState, commits: Sequence[Commit], name: str) -> Run:
+def find_run(
+    text: str, state: ShardState, commits: Sequence[Commit], name: str, kept: Sequence[ShardState] = ()
+) -> Run:
     """The run that ``text`` names: an invocation id, a unique beginning of one, or ``-N``, the Nth
-    newest run that changed contents. It is of the present generation.
+    newest run that changed contents. It is of the present generation, or of one that is ``kept``.
 
     Raises `NotAPoint`, `AmbiguousRun`, `TooFarBack`, `EarlierGeneration`.
     """
-    runs = runs_of(commits)
+    runs = runs_of(commits, kept)
     back = _BACK.fullmatch(text)
     if back is not None:
         changing = [run for run in runs if run.current and run.changed]
@@ -249,7 +260,17 @@ def newest_time(state: ShardState) -> int:
     return max((LARGEST_TIME if time is None else time for time in times), default=state.since.stored())
 
 
-def _checked(point: Point, what: str, state: ShardState, commits: Sequence[Commit], name: str) -> Point:
+def _checked(
+    point: Point,
+    what: str,
+    state: ShardState,
+    commits: Sequence[Commit],
+    name: str,
+    kept: Sequence[ShardState],
+) -> Point:
+    version, time = as_of_generation(state, point.time, lambda: tuple(kept))
+    if version is not state:
+        return replace(point, time=time, earlier=version)
     if not state.since.stored() <= point.time < state.upper.stored():
         first = commits[_first_of_generation(commits)] if commits else None
         walled = first is not None and first.generation is not None and first.lower == state.since
@@ -259,7 +280,12 @@ def _checked(point: Point, what: str, state: ShardState, commits: Sequence[Commi
     return point
 
 
-def _first_of_generation(commits: Sequence[Commit]) -> int:
-    """The index of the first of ``commits`` that belongs to the newest generation."""
-    begun = [index for index, commit in enumerate(commits) if commit.generation is not None]
-    return begun[-1] if begun else 0
+def _first_of_generation(commits: Sequence[Commit], generation: int | None = None) -> int:
+    """The index of the first of ``commits`` that belongs to this generation, by default to the
+    newest one.
+    """
+    if generation == 0:
+        return 0
+    numbers = {commit.generation: index for index, commit in enumerate(commits) if commit.generation}
+    newest = max(numbers.values(), default=0)
+    return newest if generation is None else numbers.get(generation, newest)

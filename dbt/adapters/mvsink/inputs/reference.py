@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.inputs.protocol import UNKNOWN, Pinned, TableOptions, V
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ReadPoints, ShardState
+from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ReadPoints, ShardState, as_of_generation
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from dbt.adapters.mvsink.user_sql.marks import query_at
@@ -78,6 +78,10 @@ def _no_state(version: int) -> ShardState | None:
     return None
 
 
+def _none_kept() -> tuple[ShardState, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Reference:
     """A shard at one version. ``name`` is as the query has it. ``order`` has the columns of its
@@ -85,8 +89,9 @@ class Reference:
 
     ``first_refresh`` is a text that says when a shard without contents will have some; empty
     without a schedule. ``read`` gives columns of all rows of a file, and ``find`` of some rows
-    (`Handle`). ``history`` gives its newest commits, oldest first, and ``state_at`` an earlier
-    version, None if it is gone.
+    (`Handle`). ``history`` gives its newest commits, oldest first, ``state_at`` an earlier version,
+    None if it is gone, and ``kept`` the last versions of the generations that are kept beside its
+    own; ``layout_of`` sorts the files of such a version.
     """
 
     name: str
@@ -99,6 +104,8 @@ class Reference:
     history: Callable[[int | None], Sequence[Commit]] = _no_history
     find: Callable[[DataFile, pa.Schema, pc.Expression, int], pa.Table] | None = None
     state_at: Callable[[int], ShardState | None] = _no_state
+    kept: Callable[[], tuple[ShardState, ...]] = _none_kept
+    layout_of: Callable[[ShardState], Layout] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -127,6 +134,13 @@ class Reference:
         except NotReadable as error:
             raise NotReadableThen(self.name, f"as of {_both_ways(time)}", self.state) from error
         return self._ordered(as_of.collection_as_of(self.layout, time))
+
+    def past_collection(self, time: int) -> str:
+        """The same, also of an earlier generation that is kept: with the columns that it had."""
+        state, at = as_of_generation(self.state, time, self.kept)
+        if state is self.state or self.layout_of is None:
+            return self.collection(time)
+        return as_of.collection_as_of(self.layout_of(state), at)
 
     def updates(self, lower: int, upper: int) -> str:
         """Its updates in ``[lower, upper)`` (ms), without errors: columns, `_mv_time`, `_mv_diff`.

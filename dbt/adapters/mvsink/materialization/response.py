@@ -10,7 +10,7 @@ from dbt.adapters.contracts.connection import AdapterResponse
 
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.engine import columns_added
+from dbt.adapters.mvsink.engine import columns_evolved
 from dbt.adapters.mvsink.engine.types import plain
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.materialization.explanation import Explanation
@@ -38,6 +38,7 @@ class MvsinkResponse(AdapterResponse):
     mismatches: int = 0
     generation: str = ""
     columns_added: dict[str, str] = field(default_factory=dict)  # added in place: types by name
+    columns_widened: dict[str, str] = field(default_factory=dict)  # likewise, with their types now
     references: dict[str, int] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)  # that tables were read at, by name
     newer: dict[str, str] = field(default_factory=dict)  # why a table was not read as of the refresh
@@ -77,6 +78,7 @@ def response(outcome: Outcome, notes: Sequence[str] = (), warnings: Sequence[str
         candidate_buckets=written.candidate_buckets,
         generation=outcome.generation,
         columns_added={column.name: column.type.text for column in outcome.columns_added},
+        columns_widened={column.name: column.type.text for column in outcome.columns_widened},
         references=dict(read.times),
         versions=dict(read.versions),
         newer=dict(read.newer),
@@ -177,7 +179,7 @@ def log_line(outcome: Outcome) -> str:
         line += f", {outcome.drift} foreign rows dropped"
     if outcome.generation:
         line += f"; rebuilt: {outcome.generation}"
-    return line + _added(outcome) + _late_references(outcome)
+    return line + _evolved(outcome) + _late_references(outcome)
 
 
 def _names(superseded: Superseded | None) -> tuple[str, ...]:
@@ -203,14 +205,15 @@ def _late_references(outcome: Outcome) -> str:
 
 def _previewed(outcome: Outcome) -> str:
     """What else a run would do."""
-    line = f"; rebuilt: {outcome.generation}" if outcome.generation else _added(outcome)
+    line = f"; rebuilt: {outcome.generation}" if outcome.generation else _evolved(outcome)
     if outcome.preview is not None and outcome.preview.gate:
         line += f"; gate: would fail: {outcome.preview.gate}"
     return line
 
 
-def _added(outcome: Outcome) -> str:
-    return f"; {columns_added(outcome.columns_added)}" if outcome.columns_added else ""
+def _evolved(outcome: Outcome) -> str:
+    evolved = columns_evolved(outcome.columns_added, outcome.columns_widened)
+    return f"; {evolved}" if evolved else ""
 
 
 def _changed(counts: Counts) -> str:

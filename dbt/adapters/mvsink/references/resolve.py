@@ -136,4 +136,6 @@ def open_reference(engine: Engine, client: ShardClient, name: str, shown: Shown)
         reader.history,
         reader.find,
         reader.state_at,
+        lambda: reader.kept_generations(state),
+        lambda earlier: Layout.of(reader, earlier),
     )

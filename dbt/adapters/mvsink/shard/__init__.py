@@ -63,6 +63,7 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.feed import Ahead, Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
 from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.generations import as_of_generation
 from dbt.adapters.mvsink.shard.incidents import Incident, Incidents, Trouble
 from dbt.adapters.mvsink.shard.maintenance import (
     REMOVED_GRACE_MS,
@@ -98,4 +99,5 @@ from dbt.adapters.mvsink.shard.state import (
 )
 from dbt.adapters.mvsink.shard.storage import Footer, Storage
 from dbt.adapters.mvsink.shard.updates import consolidate, grouped, physical_schema
+from dbt.adapters.mvsink.shard.widening import widens
 from dbt.adapters.mvsink.shard.write_handle import AppendResult, CompactionResult, WriteHandle

@@ -164,7 +164,9 @@ class DeltaStorage(LogStore):
             settings = encoding.changed_configuration(
                 table.metadata().configuration, change, _data_schema(table)
             )
-            if settings:  # changes of this kind carry no files
+            if settings:
+                if change.adds or change.removes or change.remove_all:  # the library would lose them
+                    raise ValueError(f"a change of settings ({', '.join(settings)}) cannot have files")
                 table.alter.set_table_properties(
                     settings,
                     raise_if_not_exists=False,
@@ -250,15 +252,15 @@ class DeltaStorage(LogStore):
             self._newest = {version: known[version] for version in kept}
             return list(self._newest.values())
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, clean: bool = True) -> None:
         with self._turn:
             table = self._table()
             if table is None:
                 return
             try:
                 table.create_checkpoint()
-                # removes commits older than the log retention: 30 days, unless the table sets it
-                table.cleanup_metadata()
+                if clean:  # commits older than the log retention: 30 days, unless the table sets it
+                    table.cleanup_metadata()
             except (DeltaError, OSError) as error:
                 raise StorageError(
                     f"cannot write a checkpoint of shard {self.uri}: {message_of(error)}"

@@ -18,7 +18,7 @@ from dbt.adapters.mvsink.physical import DIFF, EMPTY_FRONTIER, ERROR, HASH, META
 from dbt.adapters.mvsink.shard import claims
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, LogDamaged, NotAShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, ShardState
+from dbt.adapters.mvsink.shard.state import FORMAT_VERSION, Change, DataFile, KeptGeneration, ShardState
 from dbt.adapters.mvsink.shard.stored import Unreadable, number_in, wrong_setting
 
 T = TypeVar("T")
@@ -88,7 +88,21 @@ def transactions(change: Change) -> dict[str, int]:
         **{f"input:{key}": progress for key, progress in change.inputs.items()},
         **{f"hold:{key}": time for key, time in change.holds.items()},
     }
+    kept = change.sets.get("kept") or ()
+    if kept:  # the others are in the log already
+        newest = kept[-1]
+        versions[f"kept:{newest.generation}"] = newest.until
+        versions[f"kept_version:{newest.generation}"] = newest.version
     return {NAMESPACE + key: version for key, version in versions.items()}
+
+
+def _kept(recorded: Lookup, generation: int) -> tuple[KeptGeneration, ...]:
+    """The generations before this one that are recorded, back to the first that is not."""
+    kept: list[KeptGeneration] = []
+    while (until := recorded(f"kept:{generation - 1}")) is not None:
+        generation -= 1
+        kept.insert(0, KeptGeneration(generation, recorded(f"kept_version:{generation}") or 0, until))
+    return tuple(kept)
 
 
 def _number(value: object) -> int:
@@ -138,6 +152,7 @@ def decode_state(
         suspended=recorded("suspended") or 0,
         known_files=recorded("files"),
         claims=setting("claims", claims.decode, {}),
+        kept=_kept(recorded, recorded("generation") or 0),
         uri=uri,
     )
 

@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.shard import claims
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState
 from dbt.adapters.mvsink.shard.errors import InvalidUsage, OutsideShard
 from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.generations import readable_generations, unexpired
 from dbt.adapters.mvsink.shard.leases import LEASES, leased_since
 from dbt.adapters.mvsink.shard.read import appended
 from dbt.adapters.mvsink.shard.removals import Removals
@@ -98,7 +99,7 @@ def collect_garbage(
         gone = before.claims.keys() - {claims.name_of(directory) for directory in directories}
         state = handle.condemn(abandoned, gone, now_ms)
         removals = _removals(handle, state, left, now_ms)
-    deleted = _delete_removed(storage, removals, now_ms - removed_grace_ms)
+    deleted = _delete_removed(handle, state, removals, now_ms - removed_grace_ms)
     kept = {path: at for path, at in removals.times.items() if path not in set(deleted)}
     removals, emptied = replace(removals, times=kept), {claims.name_of(path) for path in deleted}
     needed = _needed(state, removals)
@@ -134,15 +135,24 @@ def _removals(
     return replace(removals, times=times)
 
 
-def _delete_removed(storage: Storage, removals: Removals, before_ms: int) -> list[str]:
+def _delete_removed(handle: WriteHandle, state: ShardState, removals: Removals, before_ms: int) -> list[str]:
     """Delete files that the log removed before that time, unless a reader has a lease. What a
-    published table still shows stays.
+    published table still shows stays, and so do the files of earlier generations that are kept.
     """
+    storage = handle.storage
     due = [path for path, at in removals.times.items() if at < before_ms]
     if not due or not leased_since(storage).is_empty():
         return []
-    due = sorted(set(due) - storage.published())
+    due = sorted(set(due) - storage.published() - _of_kept_generations(handle, state))
     return [path for path in due if _deleted(path, lambda path: storage.delete([path]))]
+
+
+def _of_kept_generations(handle: WriteHandle, state: ShardState) -> set[str]:
+    """The files that the generations before ``state``'s had when they ended, while those are to
+    stay readable.
+    """
+    earlier = readable_generations(state, handle.storage.clock(), handle.storage.load_at)
+    return {file.path for each in earlier for file in each.files}
 
 
 def _delete_unfinished(storage: Storage, before_ms: int) -> None:
@@ -203,8 +213,11 @@ def _deleted(path: str, delete: Callable[[str], None]) -> bool:
 
 
 def checkpoint(handle: WriteHandle) -> None:
-    """Write a checkpoint of the log, so that opening the shard stays fast."""
-    handle.storage.checkpoint()
+    """Write a checkpoint of the log, so that opening the shard stays fast. Old commits go, unless
+    an earlier generation is to stay readable, whose version they lead to.
+    """
+    kept = unexpired(handle.state(), handle.storage.clock())
+    handle.storage.checkpoint(clean=not kept)
 
 
 def perform_maintenance(
@@ -247,8 +260,10 @@ def rewind(handle: WriteHandle, to: int, note: CommitNote | None = None) -> int 
             batches.append(_copied(handle, state, files, to, upper))
         filled = [batch for batch in batches if batch.files]
         done = handle.replace(
-            filled, state.schema, upper, since, note=note, expected_version=state.version, creation=creation
-        )
+            filled, state.schema, upper, since,
+            note=note, expected_version=state.version, creation=creation,
+            keeps=0,  # of this generation nothing is lost; those before it stay as long as they were to
+        )  # fmt: skip
     except BaseException:
         for batch in batches:
             if batch.state is BatchState.STAGED:

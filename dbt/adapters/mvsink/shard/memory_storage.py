@@ -105,7 +105,7 @@ class MemoryStorage:
     def history(self, newest: int | None = None) -> list[Commit]:
         return self.commits[0 if newest is None else max(0, len(self.commits) - newest) :]
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, clean: bool = True) -> None:
         with self.lock:
             self.checkpoint_version = len(self.states) - 1
 

@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.shard.errors import (
     UpperMismatch,
 )
 from dbt.adapters.mvsink.shard.frontier import Antichain
+from dbt.adapters.mvsink.shard.widening import widens
 
 FORMAT_VERSION = 2
 TABLE = "table"  # the directory of batches, and the root of the table that the shard is published as
@@ -76,6 +77,17 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class KeptGeneration:
+    """The ``generation`` ended at ``version`` and stays readable ``until`` a time (ms, by the
+    storage's clock); see `generations`.
+    """
+
+    generation: int
+    version: int
+    until: int
+
+
+@dataclass(frozen=True)
 class ShardState:
     """One version of the log. ``schema`` is that of the data columns; times are ms.
 
@@ -85,7 +97,8 @@ class ShardState:
     `progress` explains ``plan``, ``verified``, ``drifted``, ``suspended`` and ``known_files``;
     ``unverified`` counts the runs that have committed since the one at ``verified``. ``verifying``
     is how long (ms) the last one that was due took, ``spent`` how long all runs since. ``claims``
-    maps the name of a staged directory to the only writer that may commit it (`claims`).
+    maps the name of a staged directory to the only writer that may commit it (`claims`). ``kept``
+    are earlier generations, oldest first, also those whose time is over.
     """
 
     version: int
@@ -112,6 +125,7 @@ class ShardState:
     suspended: int = 0
     known_files: int | None = None
     claims: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[KeptGeneration, ...] = ()
     uri: str = field(default="", compare=False)  # for messages
 
     @property
@@ -185,6 +199,7 @@ class Sets(TypedDict, total=False):
     known_files: int
     claims: Mapping[str, str]
     format_version: int
+    kept: tuple[KeptGeneration, ...]
 
 
 @dataclass(frozen=True)
@@ -329,6 +344,7 @@ def replace_generation(
     upper: Antichain,
     since: Antichain,
     expected_version: int | None,
+    kept: tuple[KeptGeneration, ...] = (),
 ) -> Change:
     """A new generation with the files ``adds``. Only here may the upper fall."""
     if expected_version is not None and state.version != expected_version:
@@ -341,6 +357,7 @@ def replace_generation(
             "generation": state.generation + 1,
             "dropped": None,
             "schema": schema,
+            "kept": kept,
         },
         adds=tuple(adds),
         remove_all=True,
@@ -370,22 +387,24 @@ def compaction(state: ShardState, adds: Sequence[DataFile], removes: Sequence[Da
 def evolution(
     state: ShardState, uri: str, adds: Sequence[DataFile], removes: Sequence[DataFile], schema: pa.Schema
 ) -> Change:
-    """Add columns: ``adds`` hold the updates of ``removes``, which are all live files, with NULL in
-    the columns that are new in ``schema``.
+    """Add and widen columns: ``adds`` hold the updates of ``removes``, which are all live files,
+    with NULL in the columns that are new in ``schema``.
 
     Hashes cover all columns, so a file that is not rewritten would be wrong afterwards. Raises
-    `FilesChanged` if other files are live or no column is new, because another writer was faster,
-    and `SchemaMismatch` if a column would be removed or change its type.
+    `FilesChanged` if other files are live or no column is new or wider, because another writer was
+    faster, and `SchemaMismatch` if a column would be removed or get a type that is not wider.
     """
     require_live(state, removes)
     if len(state.files) > len({file.path for file in removes}):
         raise FilesChanged(f"more files are live at version {state.version} than were rewritten")
-    new = [name for name in schema.names if name not in state.schema.names]
-    kept = pa.schema([field for field in schema if field.name not in new])
+    stored = {field.name: field for field in state.schema}
+    new = [name for name in schema.names if name not in stored]
+    wider = [f.name for f in schema if f.name in stored and widens(stored[f.name].type, f.type)]
+    kept = pa.schema([stored[f.name] if f.name in wider else f for f in schema if f.name not in new])
     differences = schema_differences(state.schema, kept)
     if differences:
         raise SchemaMismatch(uri, differences)
-    if not new:
+    if not (new or wider):
         raise FilesChanged(f"the shard has these columns already at version {state.version}")
     # The updates stay the same, but Delta's commit with a schema always marks removed files as a
     # change of data, so the added ones are marked alike.

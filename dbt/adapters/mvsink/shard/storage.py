@@ -122,8 +122,8 @@ class Storage(Protocol):
         """The commits still in the log, oldest first; only the ``newest`` so many if given."""
         ...
 
-    def checkpoint(self) -> None:
-        """Make the log fast to load."""
+    def checkpoint(self, *, clean: bool = True) -> None:
+        """Make the log fast to load; with ``clean``, also delete commits that are old."""
         ...
 
     def checkpointed(self) -> int:

@@ -8,34 +8,27 @@ shard with others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 
-from dbt.adapters.mvsink.shard import claims, commit_loop
+from dbt.adapters.mvsink.shard import claims, commit_loop, generations
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, batch_from, check_files, cut
-from dbt.adapters.mvsink.shard.errors import (
-    Conflict,
-    InvalidUsage,
-    ShardReplaced,
-    StorageError,
-    UpperMismatch,
-)
+from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.leases import leased_since
-from dbt.adapters.mvsink.shard.policy import compaction_due
 from dbt.adapters.mvsink.shard.progress import Progress, recording
 from dbt.adapters.mvsink.shard.staging import StagingHandle
 from dbt.adapters.mvsink.shard.state import EMPTY, Change, CommitNote, DataFile, Maintenance, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage
 from dbt.adapters.mvsink.shard.updates import Updates, check_data_schema
+from dbt.adapters.mvsink.shard.upkeep import maintenance_due
 from dbt.adapters.mvsink.shard.versions import Versions
 
 Rewriting = Callable[[ShardState, Sequence[DataFile]], Change]
-UPKEEP_EVERY = 20  # versions since the last checkpoint
 
 
 @dataclass(frozen=True)
@@ -159,7 +152,7 @@ class WriteHandle(StagingHandle):
             )
 
         after = self.versions.commit_batches(decide, batches, note, cuts)
-        return AppendResult(after.version, _maintenance(after, self.storage))
+        return AppendResult(after.version, maintenance_due(after, self.storage))
 
     def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
         """For replicated writers: cuts away updates that the shard already has and appends the
@@ -205,10 +198,12 @@ class WriteHandle(StagingHandle):
         expected_version: int | None = None,
         creation: int | None = None,
         progress: Progress | None = None,
+        keeps: int | None = None,
     ) -> AppendResult:
         """Start a new generation in one commit. This handle continues; others get `ShardReplaced`.
 
-        The generation begins at ``creation`` (ms), by default where the old one began. Raises
+        The generation begins at ``creation`` (ms), by default where the old one began. The old one
+        stays readable for ``keeps`` ms; with None, nothing before this commit does. Raises
         `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
         """
         if upper.less_than(since):
@@ -220,7 +215,8 @@ class WriteHandle(StagingHandle):
         adds = _files(batches)
 
         def decide(state: ShardState) -> Change:
-            change = transitions.replace_generation(state, adds, schema, upper, since, expected_version)
+            kept = generations.keeping(state, None if keeps is None else self.storage.clock() + keeps)
+            change = transitions.replace_generation(state, adds, schema, upper, since, expected_version, kept)
             return recording(state, transitions.setting(change, creation=creation), progress)
 
         after = self.versions.commit_batches(decide, batches, note, new_generation=True)
@@ -429,16 +425,3 @@ def _check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichai
             raise InvalidUsage(
                 f"a batch described [{batch.lower!r}, {batch.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
             )
-
-
-def _maintenance(state: ShardState, storage: Storage) -> Maintenance:
-    try:
-        due = state.version - storage.checkpointed() >= UPKEEP_EVERY
-        compact = compaction_due(state)
-        if compact is not None:  # not past a lease that was taken while the commit was on its way
-            since = state.since.meet(leased_since(storage))
-            if since != state.since:
-                compact = compaction_due(replace(state, since=since))
-    except StorageError:  # the append is done; the next one checks again
-        return Maintenance()
-    return Maintenance(compact=compact, collect_garbage=due, checkpoint=due)

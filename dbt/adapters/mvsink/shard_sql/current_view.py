@@ -275,13 +275,16 @@ def _lost_files(layout: Layout) -> str:
 
 @dataclass(frozen=True)
 class Widened(Layout):
-    """A shard's parts with new columns, NULL in every row; hashes are of all columns, not NULL."""
+    """A shard's parts with new columns, NULL in every row, and with wider types of others; hashes
+    are of all columns, not NULL.
+    """
 
     stored: tuple[Column, ...] = ()
 
     def select(self, directories: Sequence[Directory], items: str, where: str = "") -> str:
         names = sql.columns(self.names)
-        columns = [sql.identifier(column.name) for column in self.stored]
+        kept = zip(self.stored, self.columns, strict=False)
+        columns = [_as_type(stored, column) for stored, column in kept]
         columns += [
             f"cast(null as {c.type.spelled}) {sql.identifier(c.name)}"
             for c in self.columns[len(self.stored) :]
@@ -321,6 +324,15 @@ def renamed(shard: Layout) -> Renamed:
     return Renamed(**{**vars(shard), "columns": columns}, stored=shard.names)
 
 
-def widened(shard: Layout, added: Sequence[Column]) -> Layout:
-    """``shard`` as it reads once the columns ``added`` have been added."""
-    return Widened(**{**vars(shard), "columns": (*shard.columns, *added)}, stored=shard.columns)
+def _as_type(stored: Column, column: Column) -> str:
+    """The ``stored`` column with the type that it gets."""
+    name = sql.identifier(column.name)
+    same = stored.type == column.type
+    return name if same else f"cast({name} as {column.type.spelled}) {name}"
+
+
+def widened(shard: Layout, evolved: Sequence[Column]) -> Layout:
+    """``shard`` as it reads once the columns ``evolved`` have been added, or have these types."""
+    types = {column.name: column for column in evolved}
+    kept = tuple(types.pop(column.name, column) for column in shard.columns)
+    return Widened(**{**vars(shard), "columns": (*kept, *types.values())}, stored=shard.columns)

@@ -124,21 +124,24 @@ def evolve(
     handle: WriteHandle,
     state: ShardState,
     shard: Layout,
-    added: Sequence[Column],
+    evolved: Sequence[Column],
     note: CommitNote,
 ) -> bool:
-    """Add columns, NULL in all updates; ``shard`` is ``state``'s, no loose files. False: lost race.
+    """Add the columns ``evolved``, NULL in all updates, or give them these wider types; ``shard``
+    is ``state``'s, no loose files. False: lost race.
 
     The row hash is of all columns, so every update is written again: the base as it is, all the
     rest as one directory, also what negations cancel.
     """
     live = shard.with_past()
     others = tuple(directory for directory in live.directories if directory is not shard.base)
-    wide = widened(replace(live, base=shard.base, recent=others, unhashed=()), added)
+    wide = widened(replace(live, base=shard.base, recent=others, unhashed=()), evolved)
     items = f"{sql.columns(wide.names)}, {TIME}, {DIFF}, {ERROR}, {HASH}"
     queries = [wide.select([wide.base], items)] if wide.base is not None else []
     queries += [_evolved(wide, wide.select(others, items))] if others else []
-    schema = pa.schema([*state.schema, *arrow_schema(tuple(added))])
+    types = {field.name: field for field in arrow_schema(tuple(evolved))}
+    kept = [field.with_type(types.pop(field.name, field).type) for field in state.schema]
+    schema = pa.schema([*kept, *types.values()])
     batches: list[Batch] = []
     try:
         for query in queries:
@@ -293,16 +296,16 @@ class Upkeep:
             shard = Layout.of(self.handle, state)
         return state, shard
 
-    def evolve(self, state: ShardState, added: Sequence[Column], note: CommitNote) -> bool:
-        """Add columns to ``state``. False if another writer was faster, or foreign files had to be
-        folded in first: the caller reloads.
+    def evolve(self, state: ShardState, evolved: Sequence[Column], note: CommitNote) -> bool:
+        """Add columns to ``state``, or widen them. False if another writer was faster, or foreign
+        files had to be folded in first: the caller reloads.
         """
         shard = Layout.of(self.handle, state)
         if shard.loose:
             self.folded(state)
             return False
         with self.watch("evolve"):
-            done = evolve(self.engine, self.handle, state, shard, added, note)
+            done = evolve(self.engine, self.handle, state, shard, evolved, note)
         if done:
             failpoints.reach("evolved")
         return done

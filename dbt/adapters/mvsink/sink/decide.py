@@ -16,7 +16,7 @@ while the changes are staged. Then the `Bounds` of the decision have the last wo
 | it verifies, and the query may give different rows each time | |
 | it has few sums | nothing: the query over all of them is evaluated |
 | little data is read, and earlier runs do not say that the changes may cost less | `SMALL` |
-| the last evaluation took less than 0.8 s, unless the run insists | `QUICK` |
+| the last evaluation took less than 0.4 s, unless the run insists | `QUICK` |
 | otherwise | nothing: it computes from the changes |
 
 If nothing changed in the rows and columns that the query may use, none of this matters: the

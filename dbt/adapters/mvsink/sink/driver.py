@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, columns_added
+from dbt.adapters.mvsink.engine import Column, Engine, arrow_schema, columns_evolved
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.shard import (
     MAX_ROUNDS,
@@ -33,8 +33,9 @@ from dbt.adapters.mvsink.sink.correction import Desired
 from dbt.adapters.mvsink.sink.gate import Gating
 from dbt.adapters.mvsink.sink.mint import Mint
 from dbt.adapters.mvsink.sink.request import Outcome, Preview, SinkRequest, note_of, progress_of
-from dbt.adapters.mvsink.sink.round import Round, RunPlan, Written
+from dbt.adapters.mvsink.sink.round import DROPPED, FULL_REFRESH, Round, RunPlan, Written
 from dbt.adapters.mvsink.sink.run_plan import (
+    added_and_widened,
     ahead_of_clock,
     column_changes,
     compacted_after,
@@ -58,7 +59,9 @@ class Driver:
     watch: Stopwatch = field(default_factory=Stopwatch)
     # a gated first load, staged before the shard's upper is raised
     ahead: tuple[BatchDescription, Written] | None = None
-    added: tuple[Column, ...] = ()  # columns that this run has added to the shard
+    # columns that this run has added to the shard, and those that it has widened
+    added: tuple[Column, ...] = ()
+    widened: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         request = self.request
@@ -73,7 +76,9 @@ class Driver:
         return Strategy(self.request, self.write, self.handle.progress, self.warnings.append)
 
     def check_columns(self) -> None:
-        """Raise `SchemaChanged` if the request forbids the query's columns. Writes nothing."""
+        """Raise `SchemaChanged` or `HistoryWouldEnd` if the request forbids the query's columns.
+        Writes nothing.
+        """
         column_changes(self.request, self.handle.state())
 
     def run(self) -> Outcome:
@@ -99,7 +104,7 @@ class Driver:
                 if replaced == MAX_ROUNDS:
                     raise
                 self.handle.follow()
-                mint, self.ahead, self.added = None, None, ()
+                mint, self.ahead, self.added, self.widened = None, None, (), ()
 
     def _attempt(self, mint: Mint, state: ShardState, plan: RunPlan) -> Outcome | None:
         """One attempt on one version; None if more remains to be done, or another commit came
@@ -113,10 +118,8 @@ class Driver:
             return self._preview(state, plan) if read_only else self._replace(state, plan)
         if plan.time is None:
             return self._pass(state, plan)
-        if plan.added and not read_only:
-            note = replace(note_of(request, self.watch), purpose=columns_added(plan.added))
-            if self.upkeep.evolve(state, plan.added, note):
-                self.added = plan.added
+        if plan.evolved and not read_only:
+            self._evolve(state, plan)
             return None
         as_of = Antichain.of(0 if state.readable else plan.time)
         mint.observe_as_of(as_of)
@@ -132,6 +135,21 @@ class Driver:
         if not request.verify and request.evidence.unchanged(state, self.handle.progress, plan.time):
             return self._unevaluated(state, plan, description)
         return self._preview(state, plan) if read_only else self._round(state, plan, description)
+
+    def _evolve(self, state: ShardState, plan: RunPlan) -> None:
+        """Add and widen columns, as a commit of its own, for which a gate must be passed before.
+        The next attempt fills them.
+        """
+        if self.request.gate.is_active:
+            shard = widened(Layout.of(self.handle, state), plan.evolved)
+            at = self._begun(state, plan, shard, BatchDescription(state.upper, plan.upper))
+            counts = self.strategy.preview(at).counts
+            if not counts.nothing:
+                self.gating.require(at, counts)
+        new, wider = added_and_widened(state, plan.evolved)
+        note = replace(note_of(self.request, self.watch), purpose=columns_evolved(new, wider))
+        if self.upkeep.evolve(state, plan.evolved, note):
+            self.added, self.widened = new, wider
 
     def _unevaluated(self, state: ShardState, plan: RunPlan, description: BatchDescription) -> Outcome | None:
         """A commit that only moves the upper. None if another commit came first."""
@@ -256,6 +274,8 @@ class Driver:
             written = replace(self.gating.audited(at, self.write.first_load(at)), loaded=True)
             progress = progress_of(self.request, state, written, plan.time)
         batches = [] if written.batch is None else [written.batch]
+        keeps = plan.generation not in (FULL_REFRESH, DROPPED)
+        note = note_of(self.request, self.watch, written, plan.time)
         try:
             with self.watch("append"):
                 result = self.handle.replace(
@@ -263,10 +283,11 @@ class Driver:
                     arrow_schema(columns),
                     plan.upper,
                     since,
-                    note=note_of(self.request, self.watch, written, plan.time),
+                    note=replace(note, purpose=self.request.purpose or f"new generation: {plan.generation}"),
                     expected_version=state.version,
                     creation=plan.creation if plan.begins else None,
                     progress=self._timed(progress),
+                    keeps=self.request.retain_history if keeps else None,
                 )
         except (FilesChanged, UpperMismatch):
             for batch in batches:
@@ -305,7 +326,7 @@ class Driver:
             shard = vacant(state, self.handle.uri, wanted_columns(self.request, state))
         else:
             shard = Layout.of(self.handle, state)
-            shard = widened(shard, plan.added) if plan.added else shard
+            shard = widened(shard, plan.evolved) if plan.evolved else shard
         at = self._begun(state, plan, shard, description)
         previewed, gate = self.strategy.preview(at), None
         counts = previewed.counts
@@ -315,7 +336,10 @@ class Driver:
         written = Written(None, counts, incremental=previewed.incremental, full=previewed.full)
         outcome = self._outcome(Kind.READ_ONLY, written, plan.time, description)
         preview = Preview(shard.names, previewed.sample, gate, compacted)
-        return replace(outcome, generation=plan.generation, columns_added=plan.added, preview=preview)
+        new, wider = added_and_widened(state, plan.evolved)
+        return replace(
+            outcome, generation=plan.generation, columns_added=new, columns_widened=wider, preview=preview
+        )
 
     # outcomes
 
@@ -338,6 +362,7 @@ class Driver:
             state=state,
             drift=self.upkeep.drift,
             columns_added=self.added,
+            columns_widened=self.widened,
             warnings=tuple(self.warnings),
             seconds=self.watch.seconds,
             mismatches=self.appender.mismatches,

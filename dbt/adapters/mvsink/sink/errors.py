@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.limits import DAY
 
 
 class SchemaChanged(DataflowError):
@@ -17,7 +19,21 @@ class SchemaChanged(DataflowError):
         super().__init__(
             "the columns of the query differ from the shard's, and on_schema_change is 'fail': "
             + "; ".join(changes)
-            + ". Allowed: 'sync_all_columns', 'append_new_columns', or --full-refresh"
+            + ". Allowed: 'sync_all_columns', 'append_new_columns', 'new_generation', or --full-refresh"
+        )
+
+
+class HistoryWouldEnd(DataflowError):
+    """The query's columns differ from the shard's, so a new generation would begin, which would end
+    more than a day of history: from ``since`` on, ``history`` ms long.
+    """
+
+    def __init__(self, changes: Sequence[str], since: int, history: int):
+        super().__init__(
+            f"the columns of the query differ from the shard's: {'; '.join(changes)}. That needs a new generation, which would "
+            f"end {history / DAY:.1f} days of history (from {iso(since)} on); nothing was written. Keep the columns in the query (cast a column "
+            "to its old type, or give the new one another name), or set on_schema_change: new_generation, with which the present "
+            "generation stays readable for `retain_history`. --full-refresh begins a new generation and ends the history"
         )
 
 

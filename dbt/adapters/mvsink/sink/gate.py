@@ -6,12 +6,13 @@ committed: the staged batch is deleted, and no reader has seen a row of it.
 
 `max_change: auto` allows 4 times the largest of the last 20 changes, and always 100 rows: after
 changes of 80, 250 and 120 rows a run may change 1,000. Runs that changed nothing, first loads and
-new generations do not count.
+new generations do not count, and neither does a run that fills columns that were just added.
 
 The first load and a full refresh are exempt from `max_change`; audits always run. A correction that
 changes nothing is not checked. A new generation for another reason (changed columns, a changed
 definition) replaces all rows without counting which are new: its change is the difference in the
-number of rows.
+number of rows. So it is for the run that fills columns that were added or widened in place: of most
+rows, only those columns change.
 
 An audit with an `AuditScope` checks only the rows that a run adds, if the previous contents passed
 it without a failure. The note of the commit that wrote them records this: the digests of the
@@ -40,6 +41,7 @@ from dbt.adapters.mvsink.sink.run_history import EVALUATED, INCREMENTAL, SUMMED
 
 FAILING_ROWS = 5  # that an error shows
 LONGEST_VALUE = 80  # characters of a value that an error shows
+EVOLVE = "evolve"  # the kind of a commit that adds or widens columns
 SAME_ROWS = ("advance", "schema", "compact")  # kinds of commits
 
 
@@ -125,12 +127,22 @@ def changes_before(commits: Sequence[Commit]) -> list[tuple[int, int]]:
     """For each run that changed existing contents: the rows that it inserted or deleted, whichever
     are more, and its time (ms).
     """
-    changes = []
-    for note in (commit.note for commit in commits):
+    changes, fills = [], False
+    for commit in commits:
+        note = commit.note
         rows = max(note.rows_inserted, note.rows_deleted)
         if rows and note.mode in (EVALUATED, INCREMENTAL, SUMMED) and note.computed_through is not None:
-            changes.append((rows, note.computed_through))
+            changes += [] if fills else [(rows, note.computed_through)]
+        fills = commit.kind == EVOLVE or (fills and not rows)
     return changes
+
+
+def columns_unfilled(commits: Sequence[Commit]) -> bool:
+    """Whether no run has written contents since columns were added or widened; ``commits`` are the
+    newest, oldest first.
+    """
+    decisive = [c.kind for c in commits if c.kind == EVOLVE or c.note.rows_inserted or c.note.rows_deleted]
+    return decisive[-1:] == [EVOLVE]
 
 
 @dataclass(frozen=True)
@@ -365,6 +377,11 @@ class Gating:
             raise
         return replace(written, audits=passed, audited=at.state.version)
 
+    def require(self, at: Round, counts: Counts) -> None:
+        """Raises `GateFailed` if the desired contents must not be published. Nothing is staged."""
+        with self.watch("gate"):
+            self._check(at, counts, Contents(at.desired.plain_rows(), first=not at.state.readable))
+
     def previewed(self, at: Round, counts: Counts) -> str:
         """Why the gate would reject the desired contents, or ""."""
         try:
@@ -387,6 +404,9 @@ class Gating:
         generation = at.plan.generation
         comparable = at.state.readable and generation not in (FULL_REFRESH, DROPPED)
         current = Layout.of(self.handle, at.state) if comparable else None
+        if at.plan.evolved or columns_unfilled(self.handle.history(limits.AUDITED_COMMITS)):
+            more = counts.inserted - counts.deleted
+            counts = replace(counts, inserted=max(0, more), deleted=max(0, -more))
         checked = check(self.gate, self.engine, self.model, counts, current, bool(generation), contents)
         self.warnings.extend(warning for warning in checked.warnings if warning not in self.warnings)
         return checked

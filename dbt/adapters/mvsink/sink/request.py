@@ -27,6 +27,7 @@ class OnSchemaChange(enum.Enum):
 
     SYNC_ALL_COLUMNS = "sync_all_columns"
     APPEND_NEW_COLUMNS = "append_new_columns"
+    NEW_GENERATION = "new_generation"
     FAIL = "fail"
 
 
@@ -199,7 +200,7 @@ class Preview:
     ``sample`` are some of the updates: the model's ``columns``, time, diff, error, hash. ``gate``
     is why the publish gate would reject the contents, empty if they would pass; None without a
     gate, or if nothing would change. ``compacted`` are the live files that the run would rewrite,
-    after its append or to add columns.
+    after its append or to add or widen columns.
     """
 
     columns: tuple[str, ...] = ()
@@ -214,6 +215,7 @@ class Outcome(RunOutcome):
 
     generation: str = ""  # why a new generation was made, empty if none was
     columns_added: tuple[Column, ...] = ()  # in place, before the contents were corrected
+    columns_widened: tuple[Column, ...] = ()  # likewise, with their types now
     preview: Preview | None = None  # of a read-only run
     written: Written = NOTHING_WRITTEN  # what it staged, and how that was computed
     # nothing to write: no refresh was due, or the shard's upper was past the run's time

@@ -27,7 +27,7 @@ class RunPlan:
 
     ``creation`` is the logical time (ms) at which the generation began; with ``begins``, the commit
     records it. ``generation`` says why all contents are replaced, and is empty if they are not.
-    ``added`` are columns that the shard gets before it is written.
+    ``evolved`` are columns that the shard gets, or gets a wider type of, before it is written.
     """
 
     creation: int
@@ -35,7 +35,7 @@ class RunPlan:
     upper: Antichain
     generation: str = ""
     begins: bool = False
-    added: tuple[Column, ...] = ()
+    evolved: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True)

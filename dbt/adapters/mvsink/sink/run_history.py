@@ -59,7 +59,7 @@ class RunHistory:
         query: that takes long, and the other way was faster or has not been tried.
         """
         evaluated = self._evaluated()
-        if evaluated is None or evaluated < limits.QUICK_EVALUATION:
+        if evaluated is None or evaluated < limits.SLOW_EVALUATION:
             return False
         last, _ = self.last_two()
         return not last or min(last) <= limits.WORTHWHILE * evaluated
@@ -116,7 +116,8 @@ class RunHistory:
         """Whether no run has computed from changes of a large share of an input, and evaluating the
         query, which takes long, is the only way whose seconds are known.
         """
-        if not self.evaluated_before() or self.quick():
+        evaluated = self._evaluated() if self.evaluated_before() else None
+        if evaluated is None or evaluated < limits.SLOW_EVALUATION:
             return False
         runs = [note for note in self.notes if note.mode in (INCREMENTAL, SUMMED)]
         return all((note.share or 0.0) <= limits.MAX_CHANGED for note in runs)

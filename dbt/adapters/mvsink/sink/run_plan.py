@@ -13,9 +13,10 @@ changed definition write at ``T`` itself.
 | readable, scheduled or finished | of another definition | `T` | yes |
 | any | anything else | the newest refresh in `[upper, T]` | if one is due and columns differ |
 
-Columns that are only added need no new generation if the shard has a history to keep: they are
-added in place. With a publish gate a change of columns is a new generation, because the gate comes
-before every commit and its audits need the columns.
+Columns that are only added, or get a wider type (`shard.widens`), need no new generation if the
+shard has a history to keep: they are changed in place. Other changes of columns are a new
+generation. If that would end more than a day of history, it is refused, unless `on_schema_change`
+is `new_generation`; then the old generation stays readable for `retain_history`.
 
 `mvsink plan --against` runs models in temporary schemas, where every run is a first load, so
 policies that depend on the previous contents do not apply there: `forecast` applies them.
@@ -29,9 +30,9 @@ from dataclasses import dataclass, field, replace
 from dbt.adapters.mvsink import limits
 from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, decide
-from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState, compaction_due
+from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ShardState, compaction_due, widens
 from dbt.adapters.mvsink.shard_sql import Counts, creation_of
-from dbt.adapters.mvsink.sink.errors import GateFailed, NeverRefreshed, SchemaChanged
+from dbt.adapters.mvsink.sink.errors import GateFailed, HistoryWouldEnd, NeverRefreshed, SchemaChanged
 from dbt.adapters.mvsink.sink.gate import check_change
 from dbt.adapters.mvsink.sink.request import OnSchemaChange, SinkRequest
 from dbt.adapters.mvsink.sink.round import DEFINITION_CHANGED, DROPPED, FULL_REFRESH, RunPlan
@@ -95,33 +96,61 @@ def planned(request: SinkRequest, state: ShardState) -> RunPlan:
     # like any correction, a change of columns waits for the next refresh
     if plan.generation or plan.time is None or not changes:
         return plan
-    added = added_columns(request, state)
-    if added and state.readable and not request.gate.is_active:
-        return replace(plan, added=added)
+    evolved = evolved_columns(request, state)
+    if evolved:
+        return replace(plan, evolved=evolved)
     return replace(plan, generation=f"columns changed ({'; '.join(changes)})")
 
 
-def added_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
-    """The query's columns that the shard lacks, in order; none if the columns differ in another way
-    too.
+def evolved_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
+    """The query's columns that the shard lacks, or has with a narrower type, in order; none if the
+    columns differ in another way too, or if the shard has no history to keep.
     """
-    stored = shard_columns(state.schema)
-    names = {column.name for column in stored}
-    added = tuple(column for column in wanted_columns(request, state) if column.name not in names)
-    alone = len(schema_changes(stored, wanted_columns(request, state))) == len(added)
+    stored = {column.name: column.type.arrow() for column in shard_columns(state.schema)}
+    wanted = wanted_columns(request, state)
+    added = [column for column in wanted if column.name not in stored]
+    wider = [c for c in wanted if c.name in stored and widens(stored[c.name], c.type.arrow())]
+    changes = schema_changes(shard_columns(state.schema), wanted)
     # names differ by more than case
-    distinct = {name.lower() for name in names}.isdisjoint(column.name.lower() for column in added)
-    return added if alone and distinct else ()
+    distinct = {name.lower() for name in stored}.isdisjoint(column.name.lower() for column in added)
+    in_place = state.readable and distinct and len(changes) == len(added) + len(wider)
+    return tuple(column for column in wanted if column in added or column in wider) if in_place else ()
+
+
+def added_and_widened(
+    state: ShardState, evolved: tuple[Column, ...]
+) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    """The ``evolved`` columns that ``state`` lacks, and the others."""
+    names = set(state.schema.names)
+    new = tuple(column for column in evolved if column.name not in names)
+    return new, tuple(column for column in evolved if column.name in names)
 
 
 def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
-    """How the query's columns differ from the shard's; raises `SchemaChanged` if that fails the
-    run.
+    """How the query's columns differ from the shard's; raises `SchemaChanged` or `HistoryWouldEnd`
+    if that fails the run.
     """
     changes = schema_changes(shard_columns(state.schema), wanted_columns(request, state))
-    if changes and request.on_schema_change is OnSchemaChange.FAIL:
+    if not changes:
+        return changes
+    if request.on_schema_change is OnSchemaChange.FAIL:
         raise SchemaChanged(changes)
+    since, history = state.since.stored(), readable_history(state)
+    replaces = not (request.full_refresh or state.dropped is not None or evolved_columns(request, state))
+    allowed = request.on_schema_change is OnSchemaChange.NEW_GENERATION
+    if replaces and not allowed and history > limits.HISTORY_TO_END:
+        raise HistoryWouldEnd(changes, since, history)
     return changes
+
+
+def readable_history(state: ShardState) -> int:
+    """How long the shard's readable times are, in ms; 0 without contents."""
+    if not state.readable:
+        return 0
+    newest = state.upper.as_option()
+    if newest is None:
+        newest = max((file.max_time or 0 for file in state.files), default=0) + 1
+    return max(0, newest - state.since.stored())
 
 
 def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
@@ -174,7 +203,7 @@ def compacted_after(
     """The live files that would be compacted after the plan's append of ``updates`` updates."""
     if plan.generation or not state.readable:
         return ()
-    if plan.added:
+    if plan.evolved:
         return state.files
     staged = DataFile("table/staged/part.parquet", 0, updates, min_time=plan.time, max_time=plan.time)
     files = (*state.files, staged) if updates else state.files
@@ -238,7 +267,8 @@ class ForecastChange:
 @dataclass(frozen=True)
 class Forecast:
     """What a run would do. ``generation`` says why all contents would be replaced, and is empty if
-    they would not. ``added`` and ``removed`` are columns; ``retyped`` has the old and new types.
+    they would not; then ``added`` columns are added in place, and those of ``retyped``, which has
+    the old and new types, are widened in place. ``removed`` are columns, too.
     ``gate`` says whether the publish gate lets the change through (None without a gate or a change)
     and ``gate_message`` why not. ``error`` says why the run would fail.
     """
@@ -258,9 +288,9 @@ def forecast(request: SinkRequest, state: ShardState, change: ForecastChange) ->
     """
     try:
         changes = column_changes(request, state)
-    except SchemaChanged as error:
+    except (SchemaChanged, HistoryWouldEnd) as error:
         return Forecast(error=str(error))
-    in_place = bool(added_columns(request, state)) and state.readable and not request.gate.is_active
+    in_place = bool(evolved_columns(request, state))
     generation = f"columns changed ({'; '.join(changes)})" if changes and not in_place else ""
     stored = {column.name: column.type.text for column in shard_columns(state.schema)}
     wanted = {column.name: column.type.text for column in wanted_columns(request, state)}
@@ -274,7 +304,7 @@ def forecast(request: SinkRequest, state: ShardState, change: ForecastChange) ->
 
 
 def _gated_forecast(request: SinkRequest, change: ForecastChange, altered: Forecast) -> Forecast:
-    gate, replaces = request.gate, bool(altered.generation)
+    gate, replaces = request.gate, bool(altered.generation or altered.added or altered.retyped)
     counts = Counts(change.after, change.before) if replaces else Counts(change.inserted, change.deleted)
     if not gate.is_active or counts.nothing:
         return altered

@@ -210,7 +210,7 @@ class Strategy:
         """The correction that `stage` would stage; raises `CannotBeIncremental` where `stage`
         does.
         """
-        if at.plan.generation or at.plan.added:
+        if at.plan.generation or at.plan.evolved:
             return self.write.preview(at, self.request.sample)
         previewed = self._previewed_change(at)
         if isinstance(previewed, Previewed):

@@ -82,6 +82,11 @@ def _blamed(
 ) -> dict[str, Any]:
     """The answer as JSON."""
     point, layout = past.point(at), past.layout()
+    if point.earlier is not None:
+        raise click.UsageError(
+            f"--at: {at!r} is of generation {point.earlier.generation}, before the present one "
+            f"({past.state.generation}), whose rows blame knows; `mvsink diff` and `mv_as_of` read it"
+        )
     with refused():
         everything = RowVersions.of(layout, past.state)
         key = key_columns(layout, named_columns(keys, layout.names))

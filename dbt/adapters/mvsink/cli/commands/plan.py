@@ -7,7 +7,7 @@ are run in temporary schemas (`behind`), as all models are with `--against` (`re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import click
@@ -69,6 +69,10 @@ def _change(plan: ModelPlan) -> str:
     return f"{'' if compared else 'at least '}+{plan.inserted:,} -{plan.deleted:,}{errors}"
 
 
+def _columns(types: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
 def _gate(plan: ModelPlan) -> str:
     return {None: "", True: "passes", False: f"would fail: {plan.gate_message}"}[plan.gate]
 
@@ -97,9 +101,10 @@ COLUMNS: list[TableColumn[ModelPlan]] = [
     TableColumn("rebuilt", lambda p: p.generation, optional=True),
     TableColumn(
         "columns added",
-        lambda p: ", ".join(f"{name} {kind}" for name, kind in p.columns_added.items()),
+        lambda p: _columns(p.columns_added),
         optional=True,
     ),
+    TableColumn("columns widened", lambda p: _columns(p.columns_widened), optional=True),
     TableColumn("next refresh", lambda p: "" if p.error else time_text(p.next_refresh) or "every run"),
     TableColumn("compaction", _compacted, optional=True),
     TableColumn("gate", _gate, optional=True),
