@@ -114,6 +114,17 @@ class ShardGone(MvsinkError):
         )
 
 
+class ModelRenamed(MvsinkError):
+    """A new model has the query of one that is gone: most likely its file was renamed."""
+
+    def __init__(self, model: str, name: str, old: str, relation: str):
+        super().__init__(
+            f"{model}: has no shard yet, and {old}, which is no longer in the project, has one with the same query ({relation})\n"
+            f"  Expected: `mvsink rename {old} {name}`, which keeps its history, its readers and the positions of tasks; or a new "
+            f"shard beside it: --full-refresh"
+        )
+
+
 class ReadsItself(MvsinkError):
     """A self-correcting view whose query reads its own relation."""
 

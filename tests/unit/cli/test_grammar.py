@@ -11,7 +11,8 @@ from dbt.adapters.mvsink.cli.dbt_runner import Dbt, Model
 from dbt.adapters.mvsink.cli.main import MODULES
 from tests.unit.cli.shop import NOW, write
 
-ONE = ("history", "diff", "blame", "subscribe", "undo", "import")  # whose other arguments are points in time
+# one model; the other arguments are points in time, or a new name
+ONE = ("history", "diff", "blame", "subscribe", "undo", "import", "rename")
 OWN_FORMS = ("metrics", "subscribe")  # of output
 GROUP = ("session start", "session stop", "session status")  # about no model
 

@@ -23,7 +23,9 @@ MODEL = {  # what each command takes besides its model
     "drop": ("--yes",),
 }
 NO_MODEL = ("plan", "explain", "watch")
-READS_PROJECT = ("import",)  # whose model need not have run: tests/functional/cli/test_import.py
+# whose model need not have run: tests/functional/cli/test_import.py, test_rename.py
+READS_PROJECT = {"import": (), "rename": ("new",)}
+ARGUMENTS = {**MODEL, **READS_PROJECT}
 GROUP = "session"  # tests/functional/connection/test_warm_session.py
 TAKES_NONE = ("status", "metrics")  # without a model: all of them
 
@@ -64,30 +66,37 @@ def test_no_model(shop, orders, command):
 
 @pytest.mark.parametrize("command", [*MODEL, *NO_MODEL, *READS_PROJECT])
 def test_a_misspelled_option(shop, orders, command):
-    arguments = () if command in NO_MODEL else ("orders", *MODEL.get(command, ()))
+    arguments = () if command in NO_MODEL else ("orders", *ARGUMENTS.get(command, ()))
     assert "No such option" in refused(shop, command, *arguments, "--no-such-option")
 
 
 @pytest.mark.parametrize("command", [*MODEL, *NO_MODEL, *READS_PROJECT])
 def test_an_unknown_target(shop, orders, command):
-    arguments = () if command in NO_MODEL else ("orders", *MODEL.get(command, ()))
+    arguments = () if command in NO_MODEL else ("orders", *ARGUMENTS.get(command, ()))
     assert "does not have a target named 'nope'" in refused(shop, command, *arguments, "--target", "nope")
 
 
 @pytest.mark.parametrize("command", [*MODEL, *NO_MODEL, *READS_PROJECT])
 def test_a_target_of_another_adapter(shop, orders, command):
-    arguments = () if command in NO_MODEL else ("orders", *MODEL.get(command, ()))
+    arguments = () if command in NO_MODEL else ("orders", *ARGUMENTS.get(command, ()))
     assert "is of type 'postgres', not 'mvsink'" in refused(
         shop, command, *arguments, "--target", "warehouse"
     )
 
 
-OUTPUTS = [*(command for command in MODEL if command != "metrics"), "plan", "explain", "watch", "import"]
+OUTPUTS = [
+    *(command for command in MODEL if command != "metrics"),
+    "plan",
+    "explain",
+    "watch",
+    "import",
+    "rename",
+]
 
 
 @pytest.mark.parametrize("command", OUTPUTS)
 def test_an_unknown_format(shop, orders, command):
-    arguments = () if command in NO_MODEL else ("orders", *MODEL.get(command, ()))
+    arguments = () if command in NO_MODEL else ("orders", *ARGUMENTS.get(command, ()))
     message = refused(shop, command, *arguments, "--output", "yaml")
     assert "'yaml' is not one of" in message and ("'json'" in message or "'ndjson'" in message)
 

@@ -1,6 +1,6 @@
 """The adapter's methods that the command `mvsink` calls through macros: they say what a run would
-do to another target's shard (`plan --against`), undo runs (`undo`), and say what a query gives and
-reads.
+do to another target's shard (`plan --against`), undo runs (`undo`), rename a model's shard
+(`rename`), and say what a query gives and reads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.materialization.renaming import Name, RenameRequest, rename
 from dbt.adapters.mvsink.materialization.warn import warn_of_all
 from dbt.adapters.mvsink.references.places import places_of
 from dbt.adapters.mvsink.shard import ReadHandle, ShardClient, WriteHandle
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql.properties import Pause, stored_spec
 from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit
 from dbt.adapters.mvsink.sink.run_plan import ForecastChange, forecast
@@ -103,6 +105,26 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
                     catalog = self._credentials().iceberg_catalog
                     warn_of_all(republish(engine, str(relation), handle, published, catalog))
         return json.dumps(asdict(done))
+
+    @available.parse_none
+    def mv_rename(self, before: MvsinkRelation | None, after: MvsinkRelation | None, request: str) -> None:
+        """Have the shard at the ``uri`` of the ``request`` (JSON) shown by another name; see
+        `renaming`. ``before`` and ``after`` are what has the names now.
+        """
+        asked = json.loads(request)
+        old, new = self._name(asked["before"], before), self._name(asked["after"], after)
+        root, options = str(self._credentials().shards).rstrip("/"), self._credentials().storage_options
+        wanted = RenameRequest(old, new, asked["model"], asked["owner"], root, asked["by"], asked["view"])
+        with (
+            translated(str(old)),
+            WriteHandle.from_read(ShardClient(options).open_reader(asked["uri"]), "rename") as handle,
+        ):
+            rename(wanted, handle, DeltaStorage(root, options), AdapterEngine(self, str(new)))
+
+    def _name(self, asked: Mapping[str, str], existing: MvsinkRelation | None) -> Name:
+        relation = self.Relation.create(schema=asked["schema"], identifier=asked["identifier"])
+        shown = None if existing is None else self.published(existing)
+        return Name(asked["schema"], asked["identifier"], relation.render(), existing is not None, shown)
 
     @available.parse(lambda *_: "[]")
     def mv_read(self, request: str) -> str:

@@ -35,6 +35,7 @@ from dbt.adapters.mvsink.materialization.orphans import (
     Orphan,
     may_show_shard,
     orphans,
+    seen,
     shard_in_listing,
     unclaimed,
 )
@@ -308,7 +309,9 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
             return None
         schemas = tuple(self.cache.schemas)  # models run in threads
         listed = [relation for name in schemas for relation in self.cache.get_relations(*name)]
-        return len(self._orphans(listed, nodes, project, target, timeout=COUNTING_TIMEOUT))
+        left = self._orphans(listed, nodes, project, target, timeout=COUNTING_TIMEOUT)
+        seen.of(invocation_id).extend(left)
+        return len(left)
 
     def _orphans(
         self,

@@ -22,6 +22,7 @@ from dbt.adapters.mvsink.masking import masked
 
 VIEW, TASK = "self_correcting_mv", "continual_task"
 MAINTAINED = (VIEW, TASK)
+OPERATION_FAILED = ("RunningOperationCaughtError", "RunningOperationUncaughtError")  # events of dbt
 QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOWN = (  # messages: of what may take minutes, and why
@@ -75,10 +76,11 @@ class RunResult:
 
 @dataclass
 class MacroOutput:
-    """The lines that a macro logged, and the adapter's warnings."""
+    """The lines that a macro logged, the adapter's warnings, and why the macro failed."""
 
     lines: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    error: str = ""
 
     def collect(self, event: Any) -> None:
         """Keep the text of an event of dbt, if it is a macro's line or a warning."""
@@ -86,6 +88,8 @@ class MacroOutput:
             self.lines.append(str(event.data.msg))
         elif event.info.name == "AdapterEventWarning":
             self.warnings.append(str(event.data.base_msg))
+        elif event.info.name in OPERATION_FAILED:
+            self.error = str(event.data.exc).strip()
 
 
 class DbtFailed(click.ClickException):
@@ -151,7 +155,9 @@ class Dbt:
             ["run-operation", macro, "--args", json.dumps(arguments)], manifest, output.collect
         )
         failed = [
-            str(each.message or each.status) for each in result.results if str(each.status) != "success"
+            str(each.message or output.error or each.status)
+            for each in result.results
+            if str(each.status) != "success"
         ]
         if failed:
             raise DbtFailed("\n".join([*output.lines, *failed]))
@@ -190,6 +196,22 @@ class Dbt:
         options += ["--target", self.target] if self.target else []
         options += ["--target-path", self.target_path] if self.target_path else []
         return [*options, "--vars", json.dumps(self.vars, default=str)]
+
+
+def named_model(dbt: Dbt, name: str, manifest: Any) -> Model:
+    """The project's model of that name or unique id. Raises `click.UsageError` if there is none, or
+    if there are several.
+    """
+    models = [
+        each
+        for each in dbt.models((), (), manifest)
+        if name in (each.unique_id, each.name, str(manifest.nodes[each.unique_id].name))
+    ]
+    if not models:
+        raise click.UsageError(f"there is no model {name!r}")
+    if len(models) > 1:
+        raise click.UsageError(f"{name!r} is several models: {', '.join(each.unique_id for each in models)}")
+    return models[0]
 
 
 def result_of(results: Iterable[RunResult], model: Model) -> RunResult:

@@ -1,6 +1,7 @@
 """Finds the shards of a target, opens them to read their logs, and selects some of them.
 
-A shard of a target is the Delta table at ``<shard_root>/<schema>/<identifier>``. The companion
+A shard of a target is the Delta table at ``<shard_root>/<schema>/<identifier>``, or has been there
+before its model was renamed, which its log says. The companion
 shards of a task's inputs are below it, at ``_inputs/<id>``, and the sums of a view at
 ``_sums/<id>``. Anything else there is ignored. A shard that cannot be read is listed with its
 error, so that it does not hide the others.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
@@ -39,7 +40,7 @@ from dbt.adapters.mvsink.shard import (
 )
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql import Layout
-from dbt.adapters.mvsink.shard_sql.properties import owner_of
+from dbt.adapters.mvsink.shard_sql.properties import owner_of, relation_of
 
 LOG = "_delta_log"
 THREADS = 8
@@ -70,8 +71,9 @@ class Owner:
 class DiscoveredShard:
     """A shard with its ``reader`` and ``state``, or with the ``error`` that prevented reading it.
 
-    ``relation`` is ``schema.identifier``; for a companion shard, the task's relation followed by
-    ``/_inputs/<id>``, and for sums the view's followed by ``/_sums/<id>``.
+    ``relation`` is ``schema.identifier``, of the relation that shows it; for a companion shard, the
+    task's relation followed by ``/_inputs/<id>``, and for sums the view's followed by
+    ``/_sums/<id>``.
     """
 
     relation: str
@@ -137,24 +139,24 @@ def _discover(
         }
     except Exception as error:
         return DiscoveredShard(relation, uri, error=words(error))
+    shard = _open(client, relation, uri)
+    if shard is None:
+        return None
+    if shard.state is not None:  # it may have been renamed
+        shown = relation_of(shard.state)
+        shard = replace(shard, relation=relation if shown is None else shown.name)
     inputs, sums = (
         tuple(
-            shard
+            companion
             for each in places[place]
-            if (shard := _open(client, f"{relation}/{place}/{each}", f"{uri}/{place}/{each}")) is not None
+            if (companion := _open(client, f"{shard.relation}/{place}/{each}", f"{uri}/{place}/{each}"))
         )
         for place in (INPUTS, SUMS)
     )
-    return _open(client, relation, uri, inputs, sums)
+    return replace(shard, inputs=inputs, sums=sums)
 
 
-def _open(
-    client: ShardClient,
-    relation: str,
-    uri: str,
-    inputs: tuple[DiscoveredShard, ...] = (),
-    sums: tuple[DiscoveredShard, ...] = (),
-) -> DiscoveredShard | None:
+def _open(client: ShardClient, relation: str, uri: str) -> DiscoveredShard | None:
     """The shard at ``uri``, or the error of reading it; None if it is not a shard."""
     try:
         reader = client.open_reader(uri)
@@ -164,8 +166,8 @@ def _open(
     except NotAShard:
         return None
     except Exception as error:  # a broken shard must not hide the others
-        return DiscoveredShard(relation, uri, error=words(error), inputs=inputs, sums=sums)
-    return DiscoveredShard(relation, uri, reader, state, owner, inputs=inputs, sums=sums)
+        return DiscoveredShard(relation, uri, error=words(error))
+    return DiscoveredShard(relation, uri, reader, state, owner)
 
 
 def choose(

@@ -32,6 +32,7 @@ MODULES = {  # of `cli.commands`
     "rewind": "hold",
     "undo": "undo",
     "import": "import_table",
+    "rename": "rename",
     "drop": "drop",
     "session": "sessions",
 }

@@ -18,7 +18,7 @@ SHOWN_LINES = 40  # of a difference of texts; the JSON has all
 WAYS = {"incremental": "incremental", "sums": "incremental", "evaluated": "evaluated"}
 LOADED = "loaded"
 OWN = ("mv_sink(", "task(", "fold(")  # purposes that say nothing else
-BY = ("paused by", "released by", "drop")
+BY = ("paused by", "released by", "renamed from", "drop")
 _REASONS = {why.code: why for why in Why}
 
 

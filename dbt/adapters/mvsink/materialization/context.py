@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.mvsink.engine import Engine
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.materialization.shard_place import place_of
 from dbt.adapters.mvsink.profile_keys import REFUSE
 from dbt.adapters.mvsink.published.formats import ICEBERG, TableFormat, recorded
 from dbt.adapters.mvsink.references.inlined import Inlined
@@ -123,10 +125,11 @@ class RunContext:
         """Whether the run is read-only: by the model's config, the profile, or the invocation."""
         return self.options.read_only or self.invocation.read_only
 
-    @property
+    @cached_property
     def default_uri(self) -> str:
-        """Where the shard is created if the model has no view that shows one."""
-        return f"{self.shard_root}/{self.relation.schema}/{self.relation.identifier}"
+        """Where the shard is, or is created, if the model has no view that shows one."""
+        relation = self.relation
+        return place_of(self.client, self.shard_root, str(relation.schema), str(relation.identifier))
 
     @property
     def uri(self) -> str:

@@ -11,10 +11,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink.engine import Column, arrow_schema
-from dbt.adapters.mvsink.exceptions import ShardGone
+from dbt.adapters.mvsink.exceptions import ModelRenamed, ShardGone
 from dbt.adapters.mvsink.inputs.reference import Refresh
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import Definition, ansi_mode
+from dbt.adapters.mvsink.materialization.orphans import seen
 from dbt.adapters.mvsink.materialization.publish import check_fits
 from dbt.adapters.mvsink.materialization.warn import warn
 from dbt.adapters.mvsink.published import check_publishable
@@ -27,7 +28,7 @@ from dbt.adapters.mvsink.shard import (
     WriteHandle,
     retry_on_replacement,
 )
-from dbt.adapters.mvsink.shard_sql.properties import OWNER, owner_of
+from dbt.adapters.mvsink.shard_sql.properties import OWNER, ShownAs, owner_of
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 from dbt.adapters.mvsink.shard_sql.stager import check_same_place
 from dbt.adapters.mvsink.sink import Audit, RunPlan, run_timing
@@ -61,8 +62,8 @@ def open_shard(
 ) -> Opened:
     """Open the shard, or create it with these ``columns``; ``resources`` closes it.
 
-    Raises `ShardGone`, `OwnedByAnother`, `SampledRun`, `ConfigurationChanged`, `ViewTooLong`,
-    `DifferentPlaces`.
+    Raises `ShardGone`, `ModelRenamed`, `OwnedByAnother`, `SampledRun`, `ConfigurationChanged`,
+    `ViewTooLong`, `DifferentPlaces`.
     """
     client, default = context.client, context.default_uri
     if context.longest_view is not None:
@@ -78,6 +79,7 @@ def open_shard(
     if not (context.read_only or context.invocation.empty):
         _check_place(context, default if handle is None else handle.uri)
     if handle is None:
+        _check_not_renamed(context, default)
         if context.read_only and not client.exists(default):
             # an empty shard to compare with that leaves nothing behind
             client = ShardClient(locate=MemoryStorage)
@@ -90,6 +92,24 @@ def open_shard(
 
     redefined, timing = retry_on_replacement([opened], checked)
     return Opened(context, columns, opened, definition, redefined, timing, audits, warnings)
+
+
+def _check_not_renamed(context: RunContext, default: str) -> None:
+    """Raises `ModelRenamed` if a model that is gone has a shard with this query, and this one has
+    none: its file was renamed.
+    """
+    invocation = context.invocation
+    if invocation.full_refresh or invocation.rehearsal or invocation.empty or context.importing is not None:
+        return
+    orphans = [each for each in seen.of(invocation.id) if not each.now]
+    if not orphans or context.client.exists(default):
+        return
+    digest = _definition(context).digest
+    alike = [each for each in orphans if each.digest == digest]
+    if alike:
+        raise ModelRenamed(
+            context.model, context.unique_id.split(".", 2)[-1], alike[0].model, str(alike[0].relation)
+        )
 
 
 def _published_shard(
@@ -212,5 +232,9 @@ def _checked(
         warn(f"{context.model}: {warning}")
     # a shard to adopt keeps its owner until it is written
     if not context.read_only and OWNER not in state.properties:
-        handle.set_properties({OWNER: definition.properties()[OWNER]})
+        in_its_place = (
+            handle.uri == f"{context.shard_root}/{context.relation.schema}/{context.relation.identifier}"
+        )
+        relation = {} if in_its_place else ShownAs(context.model).properties()
+        handle.set_properties({OWNER: definition.properties()[OWNER], **relation})
     return redefined, timing

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.mvsink import limits
+from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard import NotAShard, ShardClient, ShardError
 from dbt.adapters.mvsink.shard.state import TABLE
-from dbt.adapters.mvsink.shard_sql.properties import owner_of
+from dbt.adapters.mvsink.shard_sql.properties import definition_digest, owner_of, stored_definition
 from dbt.adapters.mvsink.shard_sql.published_view import URI, read_marker
 
+seen: PerInvocation[list[Orphan]] = PerInvocation(list)  # by the first model of an invocation
 _TEXT = re.compile(r"^View Text: ", re.MULTILINE)
 _TABLE = re.compile(rf"^Location: .*/{TABLE}$", re.MULTILINE)
 
@@ -26,13 +28,19 @@ _TABLE = re.compile(rf"^Location: .*/{TABLE}$", re.MULTILINE)
 @dataclass(frozen=True)
 class Orphan:
     """``relation`` is the view or the table, and ``uri`` the location of its shard. ``unique_id``
-    is the model, which is gone or is now built as ``now``.
+    is the model, which is gone or is now built as ``now``. ``digest`` is its `definition_digest`.
     """
 
     relation: Any
     uri: str
     unique_id: str
     now: str = ""
+    digest: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model's name as in ``ref()``."""
+        return self.unique_id.split(".", 2)[-1]
 
     def __str__(self) -> str:
         fate = f"is now {self.now}" if self.now else "is gone"
@@ -82,22 +90,24 @@ def orphans(
         ShardClient(storage_options) if timeout is None else ShardClient(storage_options, timeout=timeout)
     )
 
-    def owner_at(uri: str) -> dict[str, str]:
+    def recorded_at(uri: str) -> tuple[dict[str, str], str]:
+        """The owner, and the digest of the definition."""
         try:
             with client.open_reader(uri) as reader:
-                return owner_of(reader.state())
+                state = reader.state()
+                return owner_of(state), definition_digest(stored_definition(state))
         except NotAShard:
-            return {}
+            return {}, ""
         except ShardError:
             if timeout is None:
                 raise
-            return {}
+            return {}, ""
 
     with ThreadPoolExecutor(limits.OWNERS_AT_ONCE) as pool:
-        owners = list(pool.map(owner_at, shown.values()))
+        recorded = list(pool.map(recorded_at, shown.values()))
     return [
-        Orphan(relation, uri, owner["unique_id"], _built_as(nodes.get(owner["unique_id"])))
-        for (relation, uri), owner in zip(shown.items(), owners, strict=True)
+        Orphan(relation, uri, owner["unique_id"], _built_as(nodes.get(owner["unique_id"])), digest)
+        for (relation, uri), (owner, digest) in zip(shown.items(), recorded, strict=True)
         if (owner.get("project"), owner.get("target")) == mine
     ]
 

@@ -89,6 +89,10 @@ class ShardClient:
         """Whether there is a shard at ``uri``."""
         return commit_loop.find(self._locate(uri)) is not None
 
+    def text_at(self, root: str, path: str) -> str | None:
+        """A small file below ``root``, which need be no shard; None if there is none."""
+        return self._storage_at(root).read_text(path)
+
     def clock(self, root: str) -> int:
         """Now (ms) by the clock of the storage that ``root`` is in; leaves no file there."""
         storage = self._storage_at(f"{root}/.clock-{uuid.uuid4().hex}")  # others ask at the same time

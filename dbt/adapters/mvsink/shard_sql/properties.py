@@ -1,6 +1,6 @@
 """What a shard's properties record, so that it is known without dbt: owner, definition, schedule,
 watched input, creation, how old its contents may be, its holds in other shards, the format of its
-table, and whether it is paused.
+table, the relation that shows it, and whether it is paused.
 
 Every run leaves a paused model (`mvsink hold`) alone until it is released; the commits of both say
 who did it and why. That has nothing to do with holds, which keep a shard's history.
@@ -55,6 +55,33 @@ def owner_from(kept: Any) -> dict[str, str]:
     """What the property keeps of an owner. Raises `Unreadable`."""
     names = ("project", "unique_id", "target") if an_object(kept) else ()
     return {name: a_text(member(kept, name)) for name in names}
+
+
+RELATION = "relation"
+
+
+@dataclass(frozen=True)
+class ShownAs:
+    """The relation `schema.identifier` that shows a shard, where its directory has another name,
+    and what it was before: the relation, and its ``model``.
+    """
+
+    name: str
+    before: str = ""
+    model: str = ""
+
+    def properties(self) -> dict[str, str]:
+        """As the shard keeps it."""
+        return {RELATION: json.dumps(asdict(self), sort_keys=True)}
+
+
+def relation_of(state: ShardState) -> ShownAs | None:
+    """None if the shard's directory has the relation's name."""
+    return property_of(state, RELATION, None, _shown)
+
+
+def _shown(kept: Any) -> ShownAs:
+    return ShownAs(*(a_text(member(kept, name)) for name in ("name", "before", "model")))
 
 
 @dataclass(frozen=True)

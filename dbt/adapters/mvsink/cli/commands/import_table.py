@@ -31,6 +31,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     DbtFailed,
     Model,
     RunResult,
+    named_model,
     result_of,
     terminated_as_interrupted,
     through_dbt,
@@ -167,16 +168,7 @@ def _check(dbt: Dbt, model: Model, manifest: Any, asked: Asked, *, dry_run: bool
 
 def _model(dbt: Dbt, name: str, manifest: Any) -> Model:
     """The model. Raises click's errors if it is none, or not a view of ours."""
-    models = [
-        each
-        for each in dbt.models((), (), manifest)
-        if name in (each.unique_id, each.name, str(manifest.nodes[each.unique_id].name))
-    ]
-    if not models:
-        raise click.UsageError(f"there is no model {name!r}")
-    if len(models) > 1:
-        raise click.UsageError(f"{name!r} is several models: {', '.join(each.unique_id for each in models)}")
-    [model] = models
+    model = named_model(dbt, name, manifest)
     if model.materialized != VIEW:
         raise click.ClickException(
             f"{name}: cannot be imported: it is materialized as {model.materialized}. Set `materialized='{VIEW}'`; "
