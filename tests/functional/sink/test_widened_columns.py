@@ -143,5 +143,5 @@ def test_a_new_generation_keeps_the_one_before_readable(model):
         handle.storage.clock = lambda: wall_clock.now_ms() + 31 * DAY
         assert handle.kept_generations(state) == ()
         gone = collect_garbage(handle, removed_grace_ms=-1)
-        assert {file.path for file in kept.files} <= set(gone)
+        assert {file.path for file in kept.last.files} <= set(gone)
     model.assert_holds(NARROWER.format(5))

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.physical import LARGEST_TIME
-from dbt.adapters.mvsink.shard import Antichain, Commit, ShardState, as_of_generation
+from dbt.adapters.mvsink.shard import Antichain, Commit, PastGeneration, ShardState, as_of_generation
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
 
 LATEST = "latest"
@@ -178,13 +178,13 @@ class Point:
     earlier: ShardState | None = None
 
 
-def runs_of(commits: Sequence[Commit], kept: Sequence[ShardState] = ()) -> list[Run]:
+def runs_of(commits: Sequence[Commit], kept: Sequence[PastGeneration] = ()) -> list[Run]:
     """The runs among ``commits`` (oldest first), by their last commit, oldest first. ``kept`` are
-    the last versions of the generations before the present one that are kept, oldest first.
+    the generations before the present one that are kept, oldest first.
 
     An invocation that wrote two generations is two runs.
     """
-    first = _first_of_generation(commits, kept[0].generation if kept else None)
+    first = _first_of_generation(commits, kept[0].last.generation if kept else None)
     groups: dict[tuple[str, bool], list[Commit]] = {}
     for index, commit in enumerate(commits):
         if commit.upper is not None:
@@ -195,7 +195,7 @@ def runs_of(commits: Sequence[Commit], kept: Sequence[ShardState] = ()) -> list[
 
 
 def resolve(
-    text: str, state: ShardState, commits: Sequence[Commit], name: str, kept: Sequence[ShardState] = ()
+    text: str, state: ShardState, commits: Sequence[Commit], name: str, kept: Sequence[PastGeneration] = ()
 ) -> Point:
     """The point in time ``text`` of the shard ``name``, whose log has ``commits``, oldest first.
     ``kept`` is as for `runs_of`.
@@ -223,7 +223,7 @@ def resolve(
 
 
 def find_run(
-    text: str, state: ShardState, commits: Sequence[Commit], name: str, kept: Sequence[ShardState] = ()
+    text: str, state: ShardState, commits: Sequence[Commit], name: str, kept: Sequence[PastGeneration] = ()
 ) -> Run:
     """The run that ``text`` names: an invocation id, a unique beginning of one, or ``-N``, the Nth
     newest run that changed contents. It is of the present generation, or of one that is ``kept``.
@@ -266,7 +266,7 @@ def _checked(
     state: ShardState,
     commits: Sequence[Commit],
     name: str,
-    kept: Sequence[ShardState],
+    kept: Sequence[PastGeneration],
 ) -> Point:
     version, time = as_of_generation(state, point.time, lambda: tuple(kept))
     if version is not state:

@@ -28,7 +28,15 @@ from dbt.adapters.mvsink.inputs.protocol import UNKNOWN, Pinned, TableOptions, V
 from dbt.adapters.mvsink.inputs.registry import VERSIONED
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
-from dbt.adapters.mvsink.shard import Antichain, Commit, DataFile, ReadPoints, ShardState, as_of_generation
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Commit,
+    DataFile,
+    PastGeneration,
+    ReadPoints,
+    ShardState,
+    as_of_generation,
+)
 from dbt.adapters.mvsink.shard_sql import Layout, NotReadable, NotRefreshed, as_of
 from dbt.adapters.mvsink.shard_sql.published_view import view_properties
 from dbt.adapters.mvsink.user_sql.marks import query_at
@@ -78,7 +86,7 @@ def _no_state(version: int) -> ShardState | None:
     return None
 
 
-def _none_kept() -> tuple[ShardState, ...]:
+def _none_kept() -> tuple[PastGeneration, ...]:
     return ()
 
 
@@ -90,8 +98,8 @@ class Reference:
     ``first_refresh`` is a text that says when a shard without contents will have some; empty
     without a schedule. ``read`` gives columns of all rows of a file, and ``find`` of some rows
     (`Handle`). ``history`` gives its newest commits, oldest first, ``state_at`` an earlier version,
-    None if it is gone, and ``kept`` the last versions of the generations that are kept beside its
-    own; ``layout_of`` sorts the files of such a version.
+    None if it is gone, and ``kept`` the generations that are kept beside its own; ``layout_of``
+    sorts the files of such a version.
     """
 
     name: str
@@ -104,7 +112,7 @@ class Reference:
     history: Callable[[int | None], Sequence[Commit]] = _no_history
     find: Callable[[DataFile, pa.Schema, pc.Expression, int], pa.Table] | None = None
     state_at: Callable[[int], ShardState | None] = _no_state
-    kept: Callable[[], tuple[ShardState, ...]] = _none_kept
+    kept: Callable[[], tuple[PastGeneration, ...]] = _none_kept
     layout_of: Callable[[ShardState], Layout] | None = None
 
     @property

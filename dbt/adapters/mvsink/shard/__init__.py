@@ -63,7 +63,7 @@ from dbt.adapters.mvsink.shard.errors import (
 )
 from dbt.adapters.mvsink.shard.feed import Ahead, Compacted, ErrorsRecorded, Feed, Step, snapshot_step, steps
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.generations import as_of_generation
+from dbt.adapters.mvsink.shard.generations import PastGeneration, as_of_generation
 from dbt.adapters.mvsink.shard.incidents import Incident, Incidents, Trouble
 from dbt.adapters.mvsink.shard.maintenance import (
     REMOVED_GRACE_MS,

@@ -93,6 +93,7 @@ def transactions(change: Change) -> dict[str, int]:
         newest = kept[-1]
         versions[f"kept:{newest.generation}"] = newest.until
         versions[f"kept_version:{newest.generation}"] = newest.version
+        versions[f"kept_end:{newest.generation}"] = newest.end
     return {NAMESPACE + key: version for key, version in versions.items()}
 
 
@@ -101,7 +102,8 @@ def _kept(recorded: Lookup, generation: int) -> tuple[KeptGeneration, ...]:
     kept: list[KeptGeneration] = []
     while (until := recorded(f"kept:{generation - 1}")) is not None:
         generation -= 1
-        kept.insert(0, KeptGeneration(generation, recorded(f"kept_version:{generation}") or 0, until))
+        version, end = (recorded(f"{name}:{generation}") or 0 for name in ("kept_version", "kept_end"))
+        kept.insert(0, KeptGeneration(generation, version, until, end))
     return tuple(kept)
 
 

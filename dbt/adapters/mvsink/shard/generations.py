@@ -10,19 +10,37 @@ it ends everything before: what is kept is always the newest generations without
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import KeptGeneration, ShardState
 
 StateAt = Callable[[int], ShardState | None]
 
 
-def keeping(state: ShardState, until: int | None) -> tuple[KeptGeneration, ...]:
-    """What the generation that follows ``state`` keeps: that one ``until`` a time (ms), and what it
-    keeps itself; with None nothing.
+@dataclass(frozen=True)
+class PastGeneration:
+    """The ``last`` version of a generation that is kept, and the time (ms) from which on the next
+    one has the contents.
+    """
+
+    last: ShardState
+    end: int
+
+    def has(self, time: int) -> bool:
+        """Whether it has the contents as of ``time`` (ms). Between its newest time and its end
+        nothing was written.
+        """
+        return self.last.since.less_equal_time(time) and time < self.end
+
+
+def keeping(state: ShardState, until: int | None, since: Antichain) -> tuple[KeptGeneration, ...]:
+    """What the generation that follows ``state`` and begins at ``since`` keeps: that one ``until``
+    a time (ms), and what it keeps itself; with None nothing.
     """
     if until is None:
         return ()
-    return (*state.kept, KeptGeneration(state.generation, state.version, until))
+    return (*state.kept, KeptGeneration(state.generation, state.version, until, since.stored()))
 
 
 def unexpired(state: ShardState, now: int) -> tuple[KeptGeneration, ...]:
@@ -32,25 +50,23 @@ def unexpired(state: ShardState, now: int) -> tuple[KeptGeneration, ...]:
     return () if state.dropped is not None else tuple(each for each in state.kept if each.until > now)
 
 
-def readable_generations(state: ShardState, now: int, state_at: StateAt) -> tuple[ShardState, ...]:
-    """The last version of each of these, as far as the log has them."""
-    states = [state_at(each.version) for each in unexpired(state, now)]
-    return tuple(each for each in states if each is not None and each.readable)
+def readable_generations(state: ShardState, now: int, state_at: StateAt) -> tuple[PastGeneration, ...]:
+    """These with their last versions, as far as the log has them."""
+    ended = [(state_at(each.version), each.end) for each in unexpired(state, now)]
+    return tuple(PastGeneration(last, end) for last, end in ended if last is not None and last.readable)
 
 
 def as_of_generation(
-    state: ShardState, time: int, earlier: Callable[[], tuple[ShardState, ...]]
+    state: ShardState, time: int, earlier: Callable[[], tuple[PastGeneration, ...]]
 ) -> tuple[ShardState, int]:
-    """The version that has the contents as of ``time`` (ms), and the time to read it at.
-
-    That is ``state``, unless ``time`` is before its contents begin and one of the ``earlier``
-    generations, oldest first, has them. Between the newest time of a generation and the first of
-    the next one nothing was written, so the contents are still the former.
+    """The version that has the contents as of ``time`` (ms), and the time to read it at: ``state``,
+    or one of the ``earlier`` generations if ``time`` is before its contents begin. If none has
+    them, ``state`` and ``time``, which is not readable then.
     """
     if time < 0 or state.since.less_equal_time(time):
         return state, time
-    for before in reversed(earlier()):
-        if before.since.less_equal_time(time):
-            upper = before.upper.as_option()
-            return before, time if upper is None else min(time, upper - 1)
+    for past in earlier():
+        if past.has(time):
+            upper = past.last.upper.as_option()
+            return past.last, time if upper is None else min(time, upper - 1)
     return state, time

@@ -152,7 +152,7 @@ def _of_kept_generations(handle: WriteHandle, state: ShardState) -> set[str]:
     stay readable.
     """
     earlier = readable_generations(state, handle.storage.clock(), handle.storage.load_at)
-    return {file.path for each in earlier for file in each.files}
+    return {file.path for each in earlier for file in each.last.files}
 
 
 def _delete_unfinished(storage: Storage, before_ms: int) -> None:

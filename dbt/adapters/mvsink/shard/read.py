@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.commit_log import Commit
 from dbt.adapters.mvsink.shard.errors import InvalidUsage
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
-from dbt.adapters.mvsink.shard.generations import readable_generations
+from dbt.adapters.mvsink.shard.generations import PastGeneration, readable_generations
 from dbt.adapters.mvsink.shard.leases import Lease
 from dbt.adapters.mvsink.shard.state import ROOTS, DataFile, ShardState, check_generation
 from dbt.adapters.mvsink.shard.storage import Storage, is_part
@@ -47,10 +47,8 @@ class Handle:
         """The commits still in the log, oldest first; only the ``newest`` so many if given."""
         return self.storage.history(newest)
 
-    def kept_generations(self, state: ShardState) -> tuple[ShardState, ...]:
-        """The last versions of the generations before ``state``'s that can still be read, oldest
-        first (`generations`).
-        """
+    def kept_generations(self, state: ShardState) -> tuple[PastGeneration, ...]:
+        """The generations before ``state``'s that can still be read, oldest first."""
         return readable_generations(state, self.storage.clock(), self.state_at)
 
     def newest_run(self) -> Commit | None:

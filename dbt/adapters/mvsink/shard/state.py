@@ -78,13 +78,14 @@ class DataFile:
 
 @dataclass(frozen=True)
 class KeptGeneration:
-    """The ``generation`` ended at ``version`` and stays readable ``until`` a time (ms, by the
-    storage's clock); see `generations`.
+    """The ``generation`` ended at ``version``, and the next one has the contents from ``end`` (ms)
+    on. It stays readable ``until`` a time (ms, by the storage's clock); see `generations`.
     """
 
     generation: int
     version: int
     until: int
+    end: int
 
 
 @dataclass(frozen=True)

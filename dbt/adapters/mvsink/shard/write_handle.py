@@ -215,7 +215,8 @@ class WriteHandle(StagingHandle):
         adds = _files(batches)
 
         def decide(state: ShardState) -> Change:
-            kept = generations.keeping(state, None if keeps is None else self.storage.clock() + keeps)
+            until = None if keeps is None else self.storage.clock() + keeps
+            kept = generations.keeping(state, until, since)
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version, kept)
             return recording(state, transitions.setting(change, creation=creation), progress)
 
