@@ -76,7 +76,7 @@ class TestChangedColumns(Base):
     def test_everyone_goes_on(self, project, shard_root):
         self.uri_of_shard = shard_root / project.test_schema / "mv"
         position = Path(project.project_root) / "position.json"
-        subscribe = ["subscribe", "mv", "--position", str(position)]
+        subscribe = ["subscribe", f"{project.test_schema}.mv", "--position", str(position)]
         self.run(project, 1, INT, "a")
         self.run(project, 2, INT, "ab")
         self.command(project, *subscribe, "--snapshot")
@@ -105,10 +105,14 @@ class TestChangedColumns(Base):
         for day, rows in ((1, 1), (3, 2), (6, 3)):
             assert len(self.past(project, day)) == rows
         assert self.past(project, 7) == wanted
-        compared = json.loads(self.command(project, "diff", "mv", "-1", "--output", "json"))
+        compared = json.loads(
+            self.command(project, "diff", f"{project.test_schema}.mv", "-1", "--output", "json")
+        )
         assert compared["a"]["rows"] == 3 and compared["columns"]["retyped"] == {"id": ["bigint", "string"]}
         assert (compared["only_in_a"], compared["only_in_b"]) == (1, 1)
-        commits = json.loads(self.command(project, "history", "mv", "--output", "json"))["commits"]
+        commits = json.loads(
+            self.command(project, "history", f"{project.test_schema}.mv", "--output", "json")
+        )["commits"]
         assert any("new generation: columns changed" in str(each["message"]) for each in commits)
         with ShardClient().open_reader(str(self.uri_of_shard)) as reader:
             assert [each.generation for each in reader.state().kept] == [0]
