@@ -160,6 +160,18 @@ def test_the_log_is_cleaned_after_its_retention_and_the_shard_is_as_it_was(handl
     assert removed <= handle.storage.removals().times.keys()
 
 
+def test_the_log_is_not_cleaned_while_an_earlier_generation_is_to_stay_readable(handle):
+    grow(handle, 5)
+    handle.replace([], SCHEMA, at(9), at(8), keeps=60 * DAY)
+    for path in (Path(handle.uri) / "_delta_log").iterdir():
+        os.utime(path, times=(time.time() - 40 * 86_400,) * 2)
+    checkpoint(handle)
+    [kept] = handle.kept_generations(handle.state())
+    assert (kept.last.generation, kept.last.upper, kept.end) == (0, at(5), 8)
+    handle.replace([], SCHEMA, at(11), at(10))
+    assert handle.kept_generations(handle.state()) == ()
+
+
 def test_empty_directories_are_collected_once_no_writer_can_be_about_to_write_there(handle):
     batches = Path(handle.uri) / "table"
     young, old = batches / "young", batches / "old" / "_temporary" / "0"
