@@ -24,7 +24,6 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 CHANGES, KEYED = "_mv_changes", "_mv_keyed"
 BEFORE, REMOVED, ADDED = "_mv_before", "_mv_removed", "_mv_added"
 PAIRED = f"{BEFORE} = 1 and {BEFORE} + {ADDED} - {REMOVED} = 1"
-CHANGED, ONLY_IN_A, ONLY_IN_B = KINDS = range(3)  # of rows in a sample
 REPEATED = f"{BEFORE} > 1 or {BEFORE} + {ADDED} - {REMOVED} > 1"
 
 
@@ -183,11 +182,13 @@ def compare(query: Query, comparison: ShardComparison, sample: int) -> Diff:
     [row] = query(counts_query(comparison), "diff")
     rows_a, rows_b, errors, only_in_a, only_in_b, changed, repeated, *values = map(_integer, row)
     rest = comparison.rest if comparison.key else []
-    kinds = [kind for kind, count in zip(KINDS, (changed, only_in_a, only_in_b), strict=True) if count]
     changes: list[RowChange] = []
-    if sample and kinds:
-        rows = query(samples_query(comparison, kinds, sample), "diff")
-        changes = [_sampled(comparison, each) for each in sorted(rows, key=_place)]
+    if sample and changed:
+        changes += _pairs(comparison, query(pairs_query(comparison, sample), "diff"))
+    for count, sign in ((only_in_a, -1), (only_in_b, 1)):
+        if sample and count:
+            rows = query(rows_query(comparison, sign, sample), "diff")
+            changes += [_one_sided(comparison, sign, each) for each in rows]
     return Diff(
         rows_a,
         rows_b,
@@ -212,15 +213,22 @@ def _integer(value: object) -> int:
     return int(str(value))
 
 
-def _place(row: Sequence[object]) -> tuple[int, int]:
-    return _integer(row[0]), _integer(row[1])
+def _pairs(comparison: ShardComparison, rows: Sequence[Sequence[object]]) -> list[RowChange]:
+    width, rest = len(comparison.key), [each.b for each in comparison.rest]
+    changes = []
+    for row in rows:
+        key = dict(zip(comparison.key, row, strict=False))
+        a, b = row[width : width + len(rest)], row[width + len(rest) :]
+        old, new = ({**key, **dict(zip(rest, side, strict=True))} for side in (a, b))
+        names = comparison.names
+        changes.append(RowChange({name: old[name] for name in names}, {name: new[name] for name in names}))
+    return changes
 
 
-def _sampled(comparison: ShardComparison, row: Sequence[object]) -> RowChange:
-    """A row of `samples_query`."""
-    kind, names, width = _integer(row[0]), comparison.names, len(comparison.names)
-    a, b = (dict(zip(names, row[start : start + width], strict=True)) for start in (2, 2 + width))
-    return RowChange(None if kind == ONLY_IN_B else a, None if kind == ONLY_IN_A else b, _integer(row[-1]))
+def _one_sided(comparison: ShardComparison, sign: int, row: Sequence[object]) -> RowChange:
+    values = dict(zip(comparison.names, row, strict=False))
+    copies = abs(_integer(row[-1]))
+    return RowChange(values, None, copies) if sign < 0 else RowChange(None, values, copies)
 
 
 def changes_query(comparison: ShardComparison) -> str:
@@ -378,60 +386,27 @@ def _with(comparison: ShardComparison) -> str:
     return f"with {CHANGES} as (\n{changes_query(comparison)}\n), {KEYED} as (\n{keyed_query(comparison)}\n)"
 
 
-def samples_query(comparison: ShardComparison, kinds: Sequence[int], limit: int) -> str:
-    """The first rows of each of the ``kinds`` (`KINDS`), in one query, since each has to read the
-    keys of all rows: the kind, the row's place among those of its kind, all columns in A, all
-    columns in B, and the copies. A side that does not have the row is NULL.
-    """
-    parts = [
-        _pairs(comparison, limit) if kind == CHANGED else _one_sided(comparison, kind, limit)
-        for kind in kinds
-    ]
-    start = _with(comparison) if comparison.key else f"with {CHANGES} as (\n{changes_query(comparison)}\n)"
-    return f"{start}\n{sql.union_all(parts)}"
+def pairs_query(comparison: ShardComparison, limit: int) -> str:
+    """The first pairs in the key's order: the key, then all other columns of A, then of B."""
+    items = [sql.columns(comparison.key)]
+    items += [f"_mv_{side}{number}" for side in "ab" for number in range(len(comparison.rest))]
+    order = sql.columns(comparison.key)
+    return f"{_with(comparison)}\nselect {', '.join(items)} from {KEYED} where {PAIRED} order by {order} limit {limit}"
 
 
-def _pairs(comparison: ShardComparison, limit: int) -> str:
-    """The first pairs, in the order of the key."""
-    order, numbers = (
-        list(map(sql.identifier, comparison.key)),
-        {each.b: n for n, each in enumerate(comparison.rest)},
-    )
-    sides = [
-        [
-            f"_mv_{side}{numbers[name]}" if name in numbers else sql.identifier(name)
-            for name in comparison.names
-        ]
-        for side in "ab"
-    ]
-    return _numbered(CHANGED, f"from {KEYED} where {PAIRED}", order, [*sides[0], *sides[1]], "1L", limit)
-
-
-def _one_sided(comparison: ShardComparison, kind: int, limit: int) -> str:
-    """The first rows without a partner that are only in A, or only in B, in the order of the key,
-    then of all columns.
+def rows_query(comparison: ShardComparison, sign: int, limit: int) -> str:
+    """The first rows without a partner that are only in A (``sign`` -1) or only in B, with
+    `_mv_diff`, in the order of the key, then of all columns.
     """
     columns = [each.column for each in comparison.columns.compared]
     first = sorted(columns, key=lambda column: column.name not in comparison.key)
-    order = [comparable(f"c.{sql.identifier(column.name)}", column.type) for column in first]
-    values = [f"c.{sql.identifier(name)}" for name in comparison.names]
-    absent = [f"cast(null as {column.type.spelled})" for column in columns]
-    pairs = ""
-    if comparison.key:
+    order = ", ".join(comparable(f"c.{sql.identifier(column.name)}", column.type) for column in first)
+    one_side = f"c.{ERROR} is null and c.{DIFF} {'<' if sign < 0 else '>'} 0"
+    items = f"{sql.columns(comparison.names, 'c')}, c.{DIFF}"
+    if not comparison.key:
+        start, pairs = f"with {CHANGES} as (\n{changes_query(comparison)}\n)", ""
+    else:
         paired = f"(select {sql.columns(comparison.key)} from {KEYED} where {PAIRED})"
+        start = _with(comparison)
         pairs = f" left anti join {paired} p on {_equal(comparison.key, 'c', 'p')}"
-    where = f"c.{ERROR} is null and c.{DIFF} {'<' if kind == ONLY_IN_A else '>'} 0"
-    sides = [*values, *absent] if kind == ONLY_IN_A else [*absent, *values]
-    return _numbered(kind, f"from {CHANGES} c{pairs} where {where}", order, sides, f"abs(c.{DIFF})", limit)
-
-
-def _numbered(
-    kind: int, source: str, order: Sequence[str], sides: Sequence[str], copies: str, limit: int
-) -> str:
-    """The first rows of ``source`` in their ``order``, numbered."""
-    by = {f"_mv_o{number}": item for number, item in enumerate(order)}
-    values = {f"_mv_v{number}": item for number, item in enumerate(sides)}
-    items = ", ".join(f"{item} {name}" for name, item in {**values, **by}.items())
-    first = f"select {items}, {copies} _mv_copies {source} order by {', '.join(by)} limit {limit}"
-    place = f"row_number() over (order by {', '.join(by)}) _mv_place"  # of these few
-    return f"select {kind} _mv_kind, {place}, {', '.join(values)}, _mv_copies from (\n{first}\n)"
+    return f"{start}\nselect {items} from {CHANGES} c{pairs} where {one_side} order by {order} limit {limit}"
