@@ -101,7 +101,7 @@ class TestRename(Base):
         self.command(project, *(each.format("before") for each in subscribed), "--snapshot")
         before, effects = self.shard(project), self.rows(project, "copies")
         self.git_mv(project)
-        said = self.dbt(project, "run", "--select", "after", passes=False)
+        said = self.dbt(project, "run", "--threads", "4", passes=False)
         assert "`mvsink rename before after`" in said and "before, which is no longer in the project" in said
         dry = self.command(project, "rename", "before", "after", "--dry-run")
         assert "dry run: nothing was changed" in dry.output and self.shard(project) == before

@@ -305,13 +305,14 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str
     ) -> int | None:
         """How many orphans dbt's listings of this run show; None after an invocation's first."""
-        if not _first_call("orphans", invocation_id):
-            return None
-        schemas = tuple(self.cache.schemas)  # models run in threads
-        listed = [relation for name in schemas for relation in self.cache.get_relations(*name)]
-        left = self._orphans(listed, nodes, project, target, timeout=COUNTING_TIMEOUT)
-        seen.of(invocation_id).extend(left)
-        return len(left)
+        first = seen.of(invocation_id)
+        with first.lock:
+            if first.orphans is not None:
+                return None
+            schemas = tuple(self.cache.schemas)  # models run in threads
+            listed = [relation for name in schemas for relation in self.cache.get_relations(*name)]
+            first.orphans = self._orphans(listed, nodes, project, target, timeout=COUNTING_TIMEOUT)
+            return len(first.orphans)
 
     def _orphans(
         self,

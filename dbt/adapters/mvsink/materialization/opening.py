@@ -101,7 +101,7 @@ def _check_not_renamed(context: RunContext, default: str) -> None:
     invocation = context.invocation
     if invocation.full_refresh or invocation.rehearsal or invocation.empty or context.importing is not None:
         return
-    orphans = [each for each in seen.of(invocation.id) if not each.now]
+    orphans = [each for each in seen.of(invocation.id).orphans or () if not each.now]
     if not orphans or context.client.exists(default):
         return
     digest = _definition(context).digest

@@ -8,9 +8,10 @@ shard's owner must be read from its log.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dbt.adapters.mvsink import limits
@@ -20,7 +21,6 @@ from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard_sql.properties import definition_digest, owner_of, stored_definition
 from dbt.adapters.mvsink.shard_sql.published_view import URI, read_marker
 
-seen: PerInvocation[list[Orphan]] = PerInvocation(list)  # by the first model of an invocation
 _TEXT = re.compile(r"^View Text: ", re.MULTILINE)
 _TABLE = re.compile(rf"^Location: .*/{TABLE}$", re.MULTILINE)
 
@@ -45,6 +45,19 @@ class Orphan:
     def __str__(self) -> str:
         fate = f"is now {self.now}" if self.now else "is gone"
         return f"{self.relation} ({self.unique_id} {fate}; shard {self.uri})"
+
+
+@dataclass
+class Seen:
+    """The orphans that the first model of an invocation has seen; the others wait for that. None
+    before it.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    orphans: Sequence[Orphan] | None = None
+
+
+seen: PerInvocation[Seen] = PerInvocation(Seen)
 
 
 def may_show_shard(relation: Any) -> bool:
