@@ -101,8 +101,11 @@ class TestRename(Base):
         self.command(project, *(each.format("before") for each in subscribed), "--snapshot")
         before, effects = self.shard(project), self.rows(project, "copies")
         self.git_mv(project)
-        said = self.dbt(project, "run", "--threads", "4", passes=False)
-        assert "`mvsink rename before after`" in said and "before, which is no longer in the project" in said
+        message = self.dbt(project, "run", "--threads", "4", passes=False)
+        assert (
+            "`mvsink rename before after`" in message
+            and "before, which is no longer in the project" in message
+        )
         dry = self.command(project, "rename", "before", "after", "--dry-run")
         assert "dry run: nothing was changed" in dry.output and self.shard(project) == before
         done = self.command(project, "rename", "before", "after", "--yes")
@@ -144,7 +147,7 @@ class TestRename(Base):
         self.dbt(project, "run")
         assert self.rows(project, "before") == [(7,), (7,)]
         assert self.rows(project, "after") == [(1, "a"), (2, "b")]
-        for name in ("before", "after"):  # both are told apart without their views, too
+        for name in ("before", "after"):  # both are distinguished without their views, too
             project.run_sql(f"drop view {project.test_schema}.{name}")
         self.dbt(project, "run")
         assert self.rows(project, "before") == [(7,), (7,)]

@@ -40,8 +40,8 @@ def rows_of(*names):
 def script(name):
     """The commands of the page."""
     page = (ROOT / "docs" / "backup.md").read_text()
-    [found] = re.findall(rf"<!-- run: {name} -->\n```bash\n(.*?)```", page, re.DOTALL)
-    return found
+    [commands] = re.findall(rf"<!-- run: {name} -->\n```bash\n(.*?)```", page, re.DOTALL)
+    return commands
 
 
 class TestBackup(Base):
@@ -144,8 +144,8 @@ class TestBackup(Base):
             before = reader.state()
         profiles = self.elsewhere(project, tmp_path)
         self.page("move")
-        said = self.write(project, "abc", profiles)
-        assert said.count("its shard was moved from") == 3
+        message = self.write(project, "abc", profiles)
+        assert message.count("its shard was moved from") == 3
         wanted = [(1, "a"), (2, "b"), (3, "c")]
         assert self.contents(project) == self.published(self.moved) == wanted
         assert self.rows(project, "effects") == wanted

@@ -33,9 +33,9 @@ from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import (
     Orphan,
+    known_orphans,
     may_show_shard,
     orphans,
-    seen,
     shard_in_listing,
     unclaimed,
 )
@@ -305,7 +305,7 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
         self, invocation_id: str, nodes: Mapping[str, Any], project: str, target: str
     ) -> int | None:
         """How many orphans dbt's listings of this run show; None after an invocation's first."""
-        first = seen.of(invocation_id)
+        first = known_orphans.of(invocation_id)
         with first.lock:
             if first.orphans is not None:
                 return None

@@ -15,7 +15,7 @@ from dbt.adapters.mvsink.exceptions import ModelRenamed, ShardGone
 from dbt.adapters.mvsink.inputs.reference import Refresh
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import Definition, ansi_mode
-from dbt.adapters.mvsink.materialization.orphans import seen
+from dbt.adapters.mvsink.materialization.orphans import known_orphans
 from dbt.adapters.mvsink.materialization.publish import check_fits
 from dbt.adapters.mvsink.materialization.warn import warn
 from dbt.adapters.mvsink.published import check_publishable
@@ -101,7 +101,7 @@ def _check_not_renamed(context: RunContext, default: str) -> None:
     invocation = context.invocation
     if invocation.full_refresh or invocation.rehearsal or invocation.empty or context.importing is not None:
         return
-    orphans = [each for each in seen.of(invocation.id).orphans or () if not each.now]
+    orphans = [each for each in known_orphans.of(invocation.id).orphans or () if not each.now]
     if not orphans or context.client.exists(default):
         return
     digest = _definition(context).digest

@@ -57,7 +57,7 @@ class Seen:
     orphans: Sequence[Orphan] | None = None
 
 
-seen: PerInvocation[Seen] = PerInvocation(Seen)
+known_orphans: PerInvocation[Seen] = PerInvocation(Seen)
 
 
 def may_show_shard(relation: Any) -> bool:

@@ -138,5 +138,5 @@ def _consequences(
     yield f"{relation}: becomes {name}, of {model.unique_id}"
     kept = f", {holds} hold{'s' if holds > 1 else ''} of tasks and schedules" if holds else ""
     yield f"  keeps its history{kept}, and its files where they are"
-    stays = f"stays as a view of {name}; `drop view {relation}` when nobody reads it any more"
+    stays = f"stays as a view of {name}; `drop view {relation}` once it has no readers any more"
     yield f"  {relation} {stays if view else 'is dropped; the rows stay'}"
