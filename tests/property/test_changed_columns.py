@@ -52,7 +52,7 @@ class ShardHistory:
     added: bool = False
     text: bool = False
     follower: Followed = field(default_factory=Followed)
-    seen: Counter = field(default_factory=Counter)
+    observed: Counter = field(default_factory=Counter)
 
     def query(self):
         kind = "string" if self.text else X[self.x]
@@ -87,7 +87,7 @@ class ShardHistory:
         except (HistoryWouldEnd, MaxChangeExceeded) as error:
             refused = isinstance(error, HistoryWouldEnd)
             assert refused == (replaces and not lets and self.readable() > DAY), error
-            self.seen["refused" if refused else "gated"] += 1
+            self.observed["refused" if refused else "gated"] += 1
             self.x, self.y, self.added, self.text = before
             self.rows = Counter(list(self.contents.values())[-1]) if self.contents else Counter()
             return
@@ -95,8 +95,8 @@ class ShardHistory:
         if replaces and not lets:
             self.began = outcome.time  # no more than a day of history ended, but is kept, too
         self.contents[outcome.time] = +self.rows
-        self.seen["new generation"] += replaces
-        self.seen["in place"] += bool(outcome.columns_added or outcome.columns_widened)
+        self.observed["new generation"] += replaces
+        self.observed["in place"] += bool(outcome.columns_added or outcome.columns_widened)
 
     def readable(self):
         with open_shard(self.model.uri, None) as handle:
@@ -119,7 +119,7 @@ class ShardHistory:
                     continue
                 query = as_of.collection_as_of(Layout.of(handle, version), at)
                 assert self.counted(engine.query(query, "as of")) == wanted, time
-                self.seen["read in an earlier generation"] += version is not state
+                self.observed["read in an earlier generation"] += version is not state
             if self.chance.random() < 0.6:
                 self.follow(handle, state)
         assert self.counted(engine.query(self.model.view(), "view")) == self.rows
@@ -135,7 +135,7 @@ class ShardHistory:
             as_of.check_changes(state, follower.frontier, upper)
             for row in engine.query(as_of.updates_between(shard, follower.frontier, upper), "updates"):
                 follower.rows[self.plain(row)] += row[-2]
-            self.seen["followed"] += 1
+            self.observed["followed"] += 1
         follower.frontier = upper
         assert +follower.rows == self.rows
         assert not -follower.rows
@@ -150,16 +150,16 @@ class ShardHistory:
 
 
 def test_what_is_to_be_readable_stays_what_it_was(tmp_path):
-    seen: Counter = Counter()
+    observed: Counter = Counter()
     for seed in range(HISTORIES):
         model = Model(None, tmp_path / str(seed), options={"retain_history": RETAINED})
         history = ShardHistory(model, random.Random(seed))
         for _ in range(RUNS):
             history.step()
             history.check()
-        seen += history.seen
+        observed += history.observed
     wanted = ("refused", "gated", "new generation", "in place", "read in an earlier generation", "followed")
-    assert all(seen[each] for each in wanted), seen
+    assert all(observed[each] for each in wanted), observed
 
 
 def test_a_generation_that_is_no_longer_kept_is_collected(tmp_path, monkeypatch):

@@ -1,5 +1,5 @@
 """A model whose columns change, beside a task, a subscriber, a published table and a reader of its
-past: what was readable stays so, and nobody misses a change or sees one twice.
+past: what was readable stays so, and no one misses a change or sees one twice.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class TestChangedColumns(Base):
         self.run(project, 2, INT, "ab")
         self.command(project, *subscribe, "--snapshot")
 
-        # a wider type: in place, and nobody sees a change but the new row
-        said = self.run(project, 5, BIGINT, "abc")
-        assert "columns widened: id bigint" in said
+        # a wider type: in place, and no one sees a change but the new row
+        message = self.run(project, 5, BIGINT, "abc")
+        assert "columns widened: id bigint" in message
         assert self.published(project) == self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
         assert self.effects(project) == [(1, "a"), (2, "b"), (3, "c")]
         stream = self.command(project, *subscribe)
@@ -91,14 +91,14 @@ class TestChangedColumns(Base):
         assert self.past(project, 1) == [(1, "a")] and self.past(project, 3) == [(1, "a"), (2, "b")]
 
         # another type would end four days of history
-        said = self.run(project, 6, TEXT, "abc", passes=False)
-        assert "`id` was bigint, is string" in said and "would end 4.0 days of history" in said
-        assert "on_schema_change: new_generation" in said
+        message = self.run(project, 6, TEXT, "abc", passes=False)
+        assert "`id` was bigint, is string" in message and "would end 4.0 days of history" in message
+        assert "on_schema_change: new_generation" in message
         assert self.published(project) == self.rows(project) == [(1, "a"), (2, "b"), (3, "c")]
 
         # with the option it does not end: it is kept
-        said = self.run(project, 7, TEXT, "abd", ", on_schema_change='new_generation'")
-        assert "rebuilt: columns changed (`id` was bigint, is string)" in said
+        message = self.run(project, 7, TEXT, "abd", ", on_schema_change='new_generation'")
+        assert "rebuilt: columns changed (`id` was bigint, is string)" in message
         wanted = [("1", "a"), ("2", "b"), ("3", "d")]
         assert self.published(project) == self.rows(project) == wanted
         assert self.effects(project)[-2:] == [(3, "c"), (3, "d")] and len(self.effects(project)) == 4

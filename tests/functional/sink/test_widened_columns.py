@@ -68,14 +68,14 @@ def test_a_wider_type_is_taken_in_place_and_history_goes_on(model, before, after
     wide = f"select cast(n as {after}) n, s from ({narrow})"
     first = model.run(narrow)
     second = model.run(narrow + " where n is not null")
-    held = held_at(model, first.time)
+    stored_then = held_at(model, first.time)
     would = model.run(wide, read_only=True)
     outcome = model.run(wide)
     assert would.columns_widened == outcome.columns_widened and outcome.columns_added == ()
     assert log_line(outcome).endswith(f"; columns widened: n {after}") and outcome.generation == ""
     assert (outcome.counts.inserted, outcome.counts.deleted) == (1, 0)  # the row with NULL is there again
-    assert repr(held_at(model, first.time)) == repr(held)
-    assert len(held_at(model, second.time)) == len(held) - 1
+    assert repr(held_at(model, first.time)) == repr(stored_then)
+    assert len(held_at(model, second.time)) == len(stored_then) - 1
     assert kinds(model)[-2:] == ["evolve", "append"] and state_of(model).generation == 0
     model.assert_holds(wide)
     again = model.run(wide)
@@ -131,13 +131,13 @@ def test_a_new_generation_keeps_the_one_before_readable(model):
             "new generation: columns"
         )
 
-        def held(text):
+        def contents_at(text):
             point = resolve(text, state, commits, "m", [kept])
             query = as_of.collection_as_of(Layout.of(handle, point.earlier or state), point.time)
             return sorted(model.engine().query(query, "as of")), point
 
         for text, rows in ((str(first.time), 3), ("-1", 4), (str(at - 1), 4), ("latest", 5), (str(at), 5)):
-            contents, point = held(text)
+            contents, point = contents_at(text)
             assert contents == [(i, f"row {i}") for i in range(rows)], text
             assert (point.earlier is None) == (text in ("latest", str(at)))
         handle.storage.clock = lambda: wall_clock.now_ms() + 31 * DAY

@@ -48,8 +48,8 @@ class Orphan:
 
 
 @dataclass
-class Seen:
-    """The orphans that the first model of an invocation has seen; the others wait for that. None
+class KnownOrphans:
+    """The orphans that the first model of an invocation has listed; the others wait for that. None
     before it.
     """
 
@@ -57,7 +57,7 @@ class Seen:
     orphans: Sequence[Orphan] | None = None
 
 
-known_orphans: PerInvocation[Seen] = PerInvocation(Seen)
+known_orphans: PerInvocation[KnownOrphans] = PerInvocation(KnownOrphans)
 
 
 def may_show_shard(relation: Any) -> bool:
