@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import uuid
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +73,7 @@ class Catalog(NoEngine):
 class World:
     def __init__(self, seed: int, directory: Path):
         self.random, self.directory, self.time, self.clock = random.Random(seed), directory, 0, 10**9
+        self.name = uuid.uuid4().hex  # of its invocations: what is kept for one is no other world's
         storages: dict[str, MemoryStorage] = {}
         self.client = ShardClient(locate=lambda uri: storages.setdefault(uri, MemoryStorage(uri)))
         self.inputs = [self.client.open_writer(name, SCHEMA) for name in ("in0", "in1")]
@@ -174,7 +176,7 @@ class World:
             options=ModelOptions.parse("m", {"verify": "never", "on_error": self.on_error}),
             node={"config": {}},
             invocation=SimpleNamespace(
-                id=f"{id(self)}/{self.invocation}", full_refresh=False, time=time, verify=False
+                id=f"{self.name}/{self.invocation}", full_refresh=False, time=time, verify=False
             ),
             read_only=False,
             embedded=True,

@@ -101,11 +101,13 @@ def _check_not_renamed(context: RunContext, default: str) -> None:
     invocation = context.invocation
     if invocation.full_refresh or invocation.rehearsal or invocation.empty or context.importing is not None:
         return
-    orphans = [each for each in known_orphans.of(invocation.id).orphans or () if not each.now]
-    if not orphans or context.client.exists(default):
+    orphans = known_orphans.of(invocation.id).orphans or ()
+    # with another alias or schema it has a shard of its own
+    own = any(each.unique_id == context.unique_id for each in orphans)
+    if own or not orphans or context.client.exists(default):
         return
     digest = _definition(context).digest
-    alike = [each for each in orphans if each.digest == digest]
+    alike = [each for each in orphans if each.digest == digest and not each.now]
     if alike:
         raise ModelRenamed(
             context.model, context.unique_id.split(".", 2)[-1], alike[0].model, str(alike[0].relation)
