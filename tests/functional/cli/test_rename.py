@@ -154,6 +154,14 @@ class TestRename(Base):
         assert self.rows(project, "after") == [(1, "a"), (2, "b")]
         assert self.shard(project, "before.2").generation == self.shard(project).generation == 0
 
+    def test_a_model_with_another_alias(self, project):
+        self.write(project, "before", MV.replace(") }}", ", alias='after') }}") + QUERY)
+        self.command(project, "rename", "before", "before", "--yes")
+        self.set_source(project, values("a", "b", "c"))
+        self.dbt(project, "run")
+        assert self.rows(project, "after") == self.rows(project, "before") == [(1, "a"), (2, "b"), (3, "c")]
+        assert len(self.rows(project, "copies")) == 3 and not (self.root / "after").exists()
+
     @pytest.mark.parametrize("number", often([1, 2, 3, 4], 2))
     def test_one_that_died_is_completed_by_the_next_call(self, project, number):
         self.git_mv(project)
