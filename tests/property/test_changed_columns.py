@@ -173,6 +173,7 @@ def test_a_generation_that_is_no_longer_kept_is_collected(tmp_path, monkeypatch)
         now = wall_clock.now_ms()
         monkeypatch.setattr(handle.storage, "clock", lambda: now + 2 * DAY)
         assert old <= set(collect_garbage(handle, removed_grace_ms=-1))
+        monkeypatch.setattr(wall_clock, "now_ms", lambda: now + 2 * DAY)
         assert as_of_generation(state, first.time, lambda: handle.kept_generations(state))[0] is state
 
 

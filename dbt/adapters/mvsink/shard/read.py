@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.physical import DIFF, HASH, TIME
 from dbt.adapters.mvsink.shard import commit_loop
 from dbt.adapters.mvsink.shard.commit_log import Commit
@@ -48,8 +49,10 @@ class Handle:
         return self.storage.history(newest)
 
     def kept_generations(self, state: ShardState) -> tuple[PastGeneration, ...]:
-        """The generations before ``state``'s that can still be read, oldest first."""
-        return readable_generations(state, self.storage.clock(), self.state_at)
+        """The generations before ``state``'s that can still be read, oldest first, by this machine's
+        clock: to ask the storage's writes a file.
+        """
+        return readable_generations(state, wall_clock.now_ms(), self.state_at)
 
     def newest_run(self) -> Commit | None:
         """The newest commit of a run, which moved the upper; None if the log no longer has one."""

@@ -147,7 +147,8 @@ class Driver:
             if not counts.nothing:
                 self.gating.require(at, counts)
         new, wider = added_and_widened(state, plan.evolved)
-        note = replace(note_of(self.request, self.watch), purpose=columns_evolved(new, wider))
+        # the definition is that of the contents, which come next
+        note = replace(note_of(self.request, self.watch), purpose=columns_evolved(new, wider), definition="")
         if self.upkeep.evolve(state, plan.evolved, note):
             self.added, self.widened = new, wider
 
