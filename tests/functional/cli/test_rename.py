@@ -154,6 +154,21 @@ class TestRename(Base):
         assert self.rows(project, "after") == [(1, "a"), (2, "b")]
         assert self.shard(project, "before.2").generation == self.shard(project).generation == 0
 
+    def test_a_file_that_leads_nowhere_makes_no_second_shard(self, project):
+        self.git_mv(project)
+        self.command(project, "rename", "before", "after", "--yes", "--no-view")
+        project.run_sql(f"drop view {project.test_schema}.after")
+        pointer = self.root / "_renamed" / "after.json"
+        for text in ("{", '{"shard": "nowhere/x"}'):
+            kept = pointer.read_text()
+            pointer.write_text(text)
+            output = self.dbt(project, "run", "--select", "after", passes=False)
+            assert "leads to the shard of a renamed model" in output and "mvsink rename OLD NEW" in output
+            assert not (self.root / "after").exists()
+            pointer.write_text(kept)
+        self.dbt(project, "run", "--select", "after")
+        assert self.rows(project, "after") == [(1, "a"), (2, "b")]
+
     def test_a_model_with_another_alias(self, project):
         self.write(project, "before", MV.replace(") }}", ", alias='after') }}") + QUERY)
         self.command(project, "rename", "before", "before", "--yes")

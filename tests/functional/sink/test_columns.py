@@ -234,6 +234,16 @@ def test_with_a_gate_columns_are_added_in_place_and_a_gate_that_fails_leaves_eve
         model.run("select id, name, c + 1 c from (" + WIDER.format(3) + ")", gate=strict)
 
 
+def test_a_change_after_columns_that_had_nothing_to_be_filled_with_is_no_exception(model):
+    """A wider type changes no row: the next run that replaces most rows is judged as ever."""
+    model.run("select cast(id as int) id, 'a' name from range(9)")
+    strict = Gate(MaxChange(rows=1))
+    widened = model.run("select id, 'a' name from range(9)", gate=strict)
+    assert widened.counts.nothing and widened.columns_widened
+    with pytest.raises(Exception, match="9 rows, max_change allows 1"):
+        model.run("select id, 'b' name from range(9)", gate=strict)
+
+
 def test_a_gate_lets_a_run_fill_the_columns_of_a_run_that_died_after_it_had_added_them(model):
     model.run(NAMES.format(3))
 

@@ -15,7 +15,15 @@ from dbt.adapters.mvsink.history.points import (
     OutsideHistory,
     TooFarBack,
 )
-from dbt.adapters.mvsink.shard import Antichain, Commit, CommitNote, DataFile, MemoryStorage, ShardClient
+from dbt.adapters.mvsink.shard import (
+    Antichain,
+    Commit,
+    CommitNote,
+    DataFile,
+    MemoryStorage,
+    PastGeneration,
+    ShardClient,
+)
 from dbt.adapters.mvsink.shard.state import ShardState
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
 from tests.support.shards import SCHEMA, at, updates
@@ -135,6 +143,34 @@ def test_one_invocation_in_two_generations_is_the_newer_one():
     again = commit(8, "append", T + 4 * HOUR, T + 4 * HOUR + 1, FOURTH, 1, T + 4 * HOUR)
     run = points.find_run("cccc", shard(generation=1), (*COMMITS, again), "orders")
     assert [each.version for each in run.commits] == [8] and run.current
+
+
+def test_a_run_of_a_generation_that_is_kept_is_read_there_even_if_its_upper_is_later():
+    """A scheduled view's: it was final until tomorrow, and was redefined today."""
+    commits = (
+        commit(0, "create", None, None),
+        commit(1, "append", T, T + 24 * HOUR, FIRST, None, T),
+        commit(2, "append", T + 4 * HOUR, T + 24 * HOUR, SECOND, 1, T + 4 * HOUR),
+    )
+    before = replace(shard(T, T + 24 * HOUR), version=1)
+    state = shard(T + 4 * HOUR, T + 24 * HOUR, generation=1)
+    kept = (PastGeneration(before, T + 4 * HOUR),)
+    read = {text: points.resolve(text, state, commits, "m", kept) for text in (FIRST, "-1", SECOND, str(T))}
+    assert [read[text].earlier for text in read] == [before, before, None, before]
+    assert read[FIRST].time == T + 24 * HOUR - 1 and read[SECOND].time == T + 24 * HOUR - 1
+    with pytest.raises(EarlierGeneration):
+        points.resolve(FIRST, state, commits, "m")
+
+
+def test_an_invocation_that_wrote_two_generations_is_two_runs():
+    commits = (
+        commit(0, "create", None, None),
+        commit(1, "append", T, T + 1, FIRST, None, T),
+        commit(2, "append", T + 5, T + 6, FIRST, 1, T + 5),
+    )
+    kept = (PastGeneration(replace(shard(T, T + 1), version=1), T + 5),)
+    for each, current in (((), [False, True]), (kept, [True, True])):
+        assert [run.current for run in points.runs_of(commits, each)] == current
 
 
 def test_a_run_of_several_commits_is_one():

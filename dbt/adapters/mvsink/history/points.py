@@ -185,12 +185,15 @@ def runs_of(commits: Sequence[Commit], kept: Sequence[PastGeneration] = ()) -> l
     An invocation that wrote two generations is two runs.
     """
     first = _first_of_generation(commits, kept[0].last.generation if kept else None)
-    groups: dict[tuple[str, bool], list[Commit]] = {}
+    groups: dict[tuple[str, int], list[Commit]] = {}
+    generation, started = 0, 0  # how many have begun, and before the first that counts
     for index, commit in enumerate(commits):
+        generation += commit.generation is not None
+        started = generation if index <= first else started
         if commit.upper is not None:
             key = commit.note.invocation_id or f"version {commit.version}"
-            groups.setdefault((key, index >= first), []).append(commit)
-    runs = [Run(tuple(group), current) for (_, current), group in groups.items()]
+            groups.setdefault((key, generation), []).append(commit)
+    runs = [Run(tuple(group), of >= started) for (_, of), group in groups.items()]
     return sorted(runs, key=lambda run: run.commits[-1].version)
 
 
@@ -219,6 +222,11 @@ def resolve(
     run = find_run(text, state, commits, name, kept)
     upper = run.upper.as_option()
     point = Point(text, newest_time(state) if upper is None else upper - 1, run)
+    past = next((each for each in kept if run.commits[-1].version <= each.last.version), None)
+    if past is not None:  # its upper may be later than the present generation's first time
+        time = min(newest_time(past.last), point.time if upper is not None else LARGEST_TIME)
+        if past.last.since.less_equal_time(time):
+            return replace(point, time=time, earlier=past.last)
     return _checked(point, f"what run {run.words} left", state, commits, name, kept)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 
-from dbt.adapters.mvsink.shard import NotAShard, ShardClient
+from dbt.adapters.mvsink.shard import NotAShard, ShardClient, ShardError
 from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_object, member, parsed
 from dbt.adapters.mvsink.shard_sql.properties import relation_of
 
@@ -31,11 +31,19 @@ def pointer_text(root: str, uri: str) -> str:
 
 
 def place_of(client: ShardClient, root: str, schema: str, identifier: str) -> str:
-    """The URI of the shard that `schema.identifier` shows, or where it is to be created."""
+    """The URI of the shard that `schema.identifier` shows, or where it is to be created. Raises
+    `LostPlace` rather than have a second one created.
+    """
     default, wanted = f"{root}/{schema}/{identifier}", f"{schema}.{identifier}"
-    pointed = _pointed(client.text_at(root, pointer_path(schema, identifier)), root)
-    if pointed is not None and _shown(client, pointed) == wanted:
-        return pointed
+    path = pointer_path(schema, identifier)
+    text = client.text_at(root, path)
+    if text is not None:
+        pointed = _pointed(text, root, path)
+        shown = _shown(client, pointed)
+        if shown is None:
+            raise LostPlace(root, path, f"leads to {pointed}, where there is no shard")
+        if shown == wanted:
+            return pointed
     uri, number = default, 1
     while _shown(client, uri) not in (None, "", wanted):  # it was renamed, and shown as another
         number += 1
@@ -43,15 +51,25 @@ def place_of(client: ShardClient, root: str, schema: str, identifier: str) -> st
     return uri
 
 
-def _pointed(text: str | None, root: str) -> str | None:
-    """The URI that the file leads to; None without one, or if it cannot be read: then the shard is
-    found by its view or not at all, and `mvsink rename` writes it again.
+class LostPlace(ShardError):
+    """The file that leads to a renamed model's shard does not. A new shard in another place would
+    lose its history.
     """
+
+    def __init__(self, root: str, path: str, problem: str):
+        super().__init__(
+            f"{root}/{path}, which leads to the shard of a renamed model, {problem}\n  Expected: the shard back in its place, "
+            "`mvsink rename OLD NEW`, which writes the file again, or no such file, to begin with a new shard"
+        )
+
+
+def _pointed(text: str, root: str, path: str) -> str:
+    """The URI that the file's ``text`` leads to. Raises `LostPlace`."""
     try:
-        shard = a_text(member(an_object(parsed(text)), "shard")) if text else ""
-    except Unreadable:
-        return None
-    return None if not shard else shard if "://" in shard or shard.startswith("/") else f"{root}/{shard}"
+        shard = a_text(member(an_object(parsed(text)), "shard"))
+    except Unreadable as error:
+        raise LostPlace(root, path, f"cannot be read: {error}") from error
+    return shard if "://" in shard or shard.startswith("/") else f"{root}/{shard}"
 
 
 def _shown(client: ShardClient, uri: str) -> str | None:

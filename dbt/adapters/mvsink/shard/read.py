@@ -49,8 +49,8 @@ class Handle:
         return self.storage.history(newest)
 
     def kept_generations(self, state: ShardState) -> tuple[PastGeneration, ...]:
-        """The generations before ``state``'s that can still be read, oldest first, by this
-        machine's clock: to ask the storage's writes a file.
+        """The generations before ``state``'s that can still be read, oldest first; by this
+        machine's clock, because a reader writes nothing, and to ask for the storage's takes a file.
         """
         return readable_generations(state, wall_clock.now_ms(), self.state_at)
 

@@ -133,15 +133,16 @@ def changes_before(commits: Sequence[Commit]) -> list[tuple[int, int]]:
         rows = max(note.rows_inserted, note.rows_deleted)
         if rows and note.mode in (EVALUATED, INCREMENTAL, SUMMED) and note.computed_through is not None:
             changes += [] if fills else [(rows, note.computed_through)]
-        fills = commit.kind == EVOLVE or (fills and not rows)
+        fills = commit.kind == EVOLVE or (fills and not commit.is_run)
     return changes
 
 
 def columns_unfilled(commits: Sequence[Commit]) -> bool:
-    """Whether no run has written contents since columns were added or widened; ``commits`` are the
-    newest, oldest first.
+    """Whether no run has computed contents since columns were added or widened; ``commits`` are the
+    newest, oldest first. A run that has nothing to fill, because types only became wider, ends
+    that, too: a later change is not what fills them.
     """
-    decisive = [c.kind for c in commits if c.kind == EVOLVE or c.note.rows_inserted or c.note.rows_deleted]
+    decisive = [commit.kind for commit in commits if commit.kind == EVOLVE or commit.is_run]
     return decisive[-1:] == [EVOLVE]
 
 

@@ -86,7 +86,8 @@ def _begun(everything: list[DiscoveredShard], old: str, name: str) -> Discovered
     None if there is none.
     """
     for shard in everything:
-        shown = None if shard.state is None or shard.relation != name else relation_of(shard.state)
+        state = shard.state if shard.relation == name else None
+        shown = None if state is None or state.dropped is not None else relation_of(state)
         if shown is not None and old in (shown.before, shown.model):
             return shard
     return None
