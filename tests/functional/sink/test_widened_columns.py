@@ -105,7 +105,12 @@ def test_a_change_that_would_end_more_than_a_day_of_history_is_refused(model):
     before, files = state_of(model), stored(model)
     for read_only in (True, False):
         with pytest.raises(HistoryWouldEnd) as raised:
-            model.run(NARROWER.format(4), time=first.time + 4 * DAY, read_only=read_only)
+            model.run(
+                NARROWER.format(4),
+                time=first.time + 4 * DAY,
+                read_only=read_only,
+                retain_history=30 * DAY,
+            )
         message = str(raised.value)
         assert "`id` was bigint, is int" in message and "end 3.0 days of history" in message
         assert "on_schema_change: new_generation" in message and "--full-refresh" in message

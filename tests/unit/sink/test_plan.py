@@ -25,7 +25,8 @@ from dbt.adapters.mvsink.sink import (
     SinkRequest,
     run_timing,
 )
-from dbt.adapters.mvsink.sink.run_plan import compacted_after, next_since, planned
+from dbt.adapters.mvsink.sink.errors import HistoryWouldEnd
+from dbt.adapters.mvsink.sink.run_plan import column_changes, compacted_after, next_since, planned
 
 HOURLY, ONCE, COMMIT = RefreshSpec(((60, 0),)), RefreshSpec(ats=(660,)), RefreshSpec()
 UNALIGNED = RefreshSpec(((60, None),))
@@ -138,6 +139,30 @@ IN_PLACE = {
 def test_which_columns_are_added_in_place(columns, policy, state, more, added, generation):
     plan = planned(request(columns=tuple(columns), on_schema_change=policy, **more), state)
     assert ("".join(column.name for column in plan.evolved), plan.generation) == (added, generation)
+
+
+DAYS = 86_400_000
+ENDS = {  # since, upper, the run's time, retain_history, in days: how much a new generation would end
+    "a week": (0, 7, 7, 30, 7.0),
+    "what the run would release anyway": (0, 7, 7, 1, None),
+    "a day": (6, 7, 7, 30, None),
+    "a daily view that keeps a day: final until tomorrow": (5, 7, 6, 1, None),
+    "a weekly view that keeps a month": (5, 20, 13, 30, 8.0),
+    "a finished one": (5, None, 9, 30, 4.0),
+}
+
+
+@pytest.mark.parametrize(("since", "upper", "time", "retain", "days"), ENDS.values(), ids=ENDS)
+def test_how_much_history_a_change_of_columns_may_end(since, upper, time, retain, days):
+    until = FINAL if upper is None else of(upper * DAYS)
+    state = replace(FRESH, schema=pa.schema([("a", pa.string())]), since=of(since * DAYS), upper=until)
+    asked = replace(request(time=time * DAYS), retain_history=retain * DAYS)
+    if days is None:
+        column_changes(asked, state)
+        return
+    with pytest.raises(HistoryWouldEnd, match=f"would end {days} days of history"):
+        column_changes(asked, state)
+    column_changes(replace(asked, on_schema_change=OnSchemaChange.NEW_GENERATION), state)
 
 
 def test_what_is_rewritten_to_add_columns():

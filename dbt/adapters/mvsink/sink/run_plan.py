@@ -135,7 +135,7 @@ def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
         return changes
     if request.on_schema_change is OnSchemaChange.FAIL:
         raise SchemaChanged(changes)
-    since, history = state.since.stored(), readable_history(state)
+    since, history = state.since.stored(), history_to_end(request, state)
     replaces = not (request.full_refresh or state.dropped is not None or evolved_columns(request, state))
     allowed = request.on_schema_change is OnSchemaChange.NEW_GENERATION
     if replaces and not allowed and history > limits.HISTORY_TO_END:
@@ -143,14 +143,16 @@ def column_changes(request: SinkRequest, state: ShardState) -> list[str]:
     return changes
 
 
-def readable_history(state: ShardState) -> int:
-    """How long the shard's readable times are, in ms; 0 without contents."""
+def history_to_end(request: SinkRequest, state: ShardState) -> int:
+    """How much history (ms) a new generation would end: the readable times up to the run's, as far
+    as the run would keep them otherwise. The upper of a schedule is ahead of that; 0 without
+    contents.
+    """
     if not state.readable:
         return 0
-    newest = state.upper.as_option()
-    if newest is None:
-        newest = max((file.max_time or 0 for file in state.files), default=0) + 1
-    return max(0, newest - state.since.stored())
+    upper, now = state.upper.as_option(), request.time + 1
+    newest = now if upper is None else min(upper, now)
+    return max(0, min(newest - state.since.stored(), request.retain_history))
 
 
 def wanted_columns(request: SinkRequest, state: ShardState) -> tuple[Column, ...]:
