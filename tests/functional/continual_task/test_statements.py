@@ -158,15 +158,25 @@ def test_retain_deletes_at_times_of_the_input_only(quick, tmp_path):
 
 
 SEVERAL = (
-    "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+    "[MERGE_CARDINALITY_VIOLATION] MERGE: 2 source rows match one row of the target: key = 1. SQLSTATE: 23K01"
 )
 
+GROUPED = "(select key, max(val) as val from db.i group by key)"
 
-def test_two_source_rows_for_one_row_of_a_merge_fail_and_are_an_error_that_the_data_cause(quick, tmp_path):
-    merge = "merge into db.t t using db.i i on t.key = i.key - 3 when matched then update set val = i.val"
-    task = Task(quick, tmp_path, f"on input db.i as ({merge})")
+
+def test_row_r_two_source_rows_for_one_row_of_a_merge(quick, tmp_path):
+    """An error that the data cause; it names the key, the time and ways on, and these lead on."""
+    merge = "merge into db.t t using {} i on t.key = i.key - 3 when matched then update set val = i.val"
+    task = Task(quick, tmp_path, f"on input db.i as ({merge.format('db.i')})")
     prepared(task)
-    with pytest.raises(StatementFailed, match=rf"^db\.t: statement 0: .*{re.escape(SEVERAL)}") as failed:
+    ways = (
+        r"( SQLSTATE: P0001)?\nIt failed for the change of db\.i at .* \(20\). Every later run reads the same change.*"
+        r"for a MERGE one row for each key.*"
+        r"`on_error: record`.*--vars '\{mvsink_reset: \[t\]\}'$"
+    )
+    with pytest.raises(
+        StatementFailed, match=rf"^db\.t: statement 0: .*{re.escape(SEVERAL)}{ways}"
+    ) as failed:
         task.run(20)
     assert task.output.upper == 11
     through_dbt = engine_error(failed.value.error.__cause__)  # Spark's own chain of causes
@@ -174,10 +184,15 @@ def test_two_source_rows_for_one_row_of_a_merge_fail_and_are_an_error_that_the_d
         "23K01",
         True,
     )
-    task.run(20, on_error=OnError.RECORD)
+    failing, task.text = task.text, f"on input db.i as ({merge.format(GROUPED)})"
+    task.run(20)
+    assert task.output.contents() == [(1, 40), (2, 2), (2, 2), (None, 5)]
+    task.text = failing
+    task.input.write(30, CHANGE[-1:])
+    task.run(30, on_error=OnError.RECORD)
     [(time, message, count)] = [update for update in task.output.updates() if len(update) == 3]
-    assert (time, count) == (20, 1) and SEVERAL in message
-    assert task.output.upper == 21
+    assert (time, count) == (30, 1) and SEVERAL in message
+    assert task.output.upper == 31
 
 
 def test_what_is_no_error_of_the_data_is_not_recorded(quick, tmp_path):

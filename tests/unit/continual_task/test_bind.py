@@ -70,9 +70,11 @@ SIDES = (
 )
 SIGN = "if(_mv_side, _mv_diff, -_mv_diff)"
 SEVERAL = (
-    "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
+    "concat('[MERGE_CARDINALITY_VIOLATION] MERGE: ', _mv_matches, ' source rows match one row of the target: ', 'key = ', "
+    "coalesce(replace(translate(left(cast(`key` as string), 100), concat(chr(10), chr(13)), ' '), 'SQLSTATE', 'sqlstate'), 'NULL'), "
+    "'. SQLSTATE: 23K01')"
 )
-CHECKED = f"case when _mv_matches > 1 then raise_error('{SEVERAL}') else {SIGN} end"
+CHECKED = f"case when _mv_matches > 1 then raise_error({SEVERAL}) else {SIGN} end"
 OLD = "`{0}`.`key`, `{0}`.`a b`, `{0}`._mv_diff"
 NO_NEW = "named_struct('_mv_kept', false, 'key', cast(null as int), 'a b', cast(null as array<string>))"
 NUMBERED = "( select *, monotonically_increasing_id() _mv_target from ( CONTENTS ) `_mv_contents` ) `t`"

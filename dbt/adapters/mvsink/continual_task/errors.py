@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
 
 HEADS = (
@@ -190,12 +191,37 @@ class RepeatedColumn(StatementColumns):
 
 
 class StatementFailed(TaskError):
-    """A statement failed in the engine. Earlier commits stay; the next run continues after them."""
+    """A statement failed in the engine. Earlier commits stay; the next run continues after them.
+    ``more`` are further lines of the message.
+    """
 
-    def __init__(self, model: str, statement: str, error: EngineError):
-        super().__init__(f"{model}: statement {statement}: {error.message}")
+    def __init__(self, model: str, statement: str, error: EngineError, more: str = ""):
+        super().__init__(f"{model}: statement {statement}: {error.message}{more}")
+        self.model = model
         self.statement = statement  # its number, or those of all that ran together
         self.error = error
+
+    def at(self, input: str, time: int, *, merges: bool, stays: bool) -> StatementFailed:
+        """The same with the ``time`` (ms) of the change of the ``input``, and how to go on if the
+        data caused it. ``merges``: the failed statements have a MERGE. ``stays``: the change at
+        that time is the same for every later run.
+        """
+        more = f"\nIt failed for the change of {input} at {iso(time)} ({time})"
+        if not self.error.caused_by_data:
+            return StatementFailed(
+                self.model, self.statement, self.error, f"{more}; the next run begins at that time"
+            )
+        name = self.model.rsplit(".", 1)[-1]
+        pending = " Every later run reads the same change, also once the input is corrected." if stays else ""
+        one_row = ", for a MERGE one row for each key in USING (`select key, max(val) as val from ... group by key`)"
+        return StatementFailed(
+            self.model,
+            self.statement,
+            self.error,
+            f"{more}.{pending} The task goes on with statements that can take this change, since changed statements apply to it{one_row if merges else ''}; "
+            "with `on_error: record`, which records the error in its output at that time; or after a reset: --full-refresh "
+            f"--vars '{{mvsink_reset: [{name}]}}'",
+        )
 
 
 class ReferenceFails(TaskError):

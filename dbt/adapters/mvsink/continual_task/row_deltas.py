@@ -24,13 +24,14 @@ from dbt.adapters.mvsink.engine import Column, sql
 from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.physical import DIFF
 from dbt.adapters.mvsink.shard_sql.current_view import Apart
+from dbt.adapters.mvsink.user_sql.words import words
 
 Columns = Sequence[Column]
 # As in Spark's own MERGE: an SQLSTATE of class 23 marks a failure caused by the data
-# (`EngineError.caused_by_data`), and `raise_error` can have one only in its text.
-SEVERAL_MATCH = (
-    "[MERGE_CARDINALITY_VIOLATION] MERGE: several source rows match one row of the target. SQLSTATE: 23K01"
-)
+# (`EngineError.caused_by_data`), and `raise_error` can have one only in its text: as its end, and
+# a value in the text must not look like one.
+SEVERAL_MATCH, ITS_STATE = "[MERGE_CARDINALITY_VIOLATION] MERGE: ", ". SQLSTATE: 23K01"
+LONGEST_VALUE = 100  # characters of a value in a message
 _TARGET = "_mv_target"
 
 
@@ -100,7 +101,7 @@ def merge_delta(statement: Merge, columns: Columns, contents: str) -> str:
         new = _first(statement.matched, columns, alias, source_alias)
         pairs = f"select {items}, {_TARGET}, {new} _mv_new from {numbered} join {theirs}{on}"
         counted = f"select *, count(*) over (partition by {_TARGET}) _mv_matches from (\n{pairs}\n) where _mv_new is not null"
-        branches.append(_sides(counted, columns, checked=True))
+        branches.append(_sides(counted, columns, several=_several_match(statement.on, columns)))
     if statement.not_matched:
         new = _first(statement.not_matched, columns, None, source_alias)
         rows = f"select {new} _mv_new from {theirs} left anti join {ours}{on}"
@@ -191,15 +192,41 @@ def _new(columns: Columns, assignments: Sequence[Assignment], alias: str | None,
     return f"named_struct({', '.join(fields)})"
 
 
-def _sides(changed: str, columns: Columns, *, checked: bool = False) -> str:
+def _several_match(on: str, columns: Columns) -> str:
+    """The message, as an expression, for a row that several source rows change. It shows the row by
+    those of its columns that ``on`` names, or by all of them if it names none.
+    """
+    named = {word.text.lower() for word in words(on) if word.is_name}
+    keys = [column for column in columns if column.name.lower() in named] or columns
+    values = [
+        f"{sql.text(f'{column.name} = ')}, {_shown_value(sql.identifier(column.name))}" for column in keys
+    ]
+    items = [
+        sql.text(SEVERAL_MATCH),
+        "_mv_matches",
+        sql.text(" source rows match one row of the target: "),
+        ", ', ', ".join(values),
+        sql.text(ITS_STATE),
+    ]
+    return f"concat({', '.join(items)})"
+
+
+def _shown_value(value: str) -> str:
+    text = f"left(cast({value} as string), {LONGEST_VALUE})"
+    one_line = f"translate({text}, {sql.text(chr(10) + chr(13))}, '  ')"
+    return f"coalesce(replace({one_line}, 'SQLSTATE', 'sqlstate'), 'NULL')"
+
+
+def _sides(changed: str, columns: Columns, *, several: str = "") -> str:
     """The delta of ``changed``, old rows with `_mv_diff` and `_mv_new`: their old and new sides.
 
-    A row that is not kept has no new side.
+    A row that is not kept has no new side. A row that occurs more than once by `_mv_matches` fails
+    the query with the message ``several``, an expression.
     """
     names = [sql.identifier(column.name) for column in columns]
     items = ", ".join(f"if(_mv_side, _mv_new.{name}, {name}) {name}" for name in names)
     diff = f"if(_mv_side, {DIFF}, -{DIFF})"
-    if checked:
-        diff = f"case when _mv_matches > 1 then raise_error({sql.text(SEVERAL_MATCH)}) else {diff} end"
+    if several:
+        diff = f"case when _mv_matches > 1 then raise_error({several}) else {diff} end"
     sides = "explode(if(_mv_new._mv_kept, array(false, true), array(false)))"
     return f"select {items}, {diff} {DIFF} from {sql.subquery(changed, '_mv_changed')} lateral view {sides} _mv_sides as _mv_side"

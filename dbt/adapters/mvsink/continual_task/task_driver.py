@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.continual_task.effects import (
     snapshot_of,
 )
 from dbt.adapters.mvsink.continual_task.errors import ReferenceFails, StatementFailed
-from dbt.adapters.mvsink.continual_task.statements import Insert
+from dbt.adapters.mvsink.continual_task.statements import Insert, Merge
 from dbt.adapters.mvsink.continual_task.task_input import Broken, ReferenceTimes, TaskHolds, TaskInput
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.durations import iso
@@ -215,13 +215,21 @@ class TaskDriver:
             batch, counts = effects.of(change, output, references, pending.time, description)
         except StatementFailed as failure:
             if self.request.on_error is not OnError.RECORD or not failure.error.caused_by_data:
-                raise
+                raise self._dated(failure, pending.time) from failure
             message = failure.error.message[:MAX_ERROR_LENGTH]
             self.upkeep.warnings.append(
                 f"statement {failure.statement} failed and its error is recorded: {message}"
             )
             batch, counts = effects.failed(message, change, pending.time, description)
         self.commits.append(state, description, batch, counts, [pending.time])
+
+    def _dated(self, failure: StatementFailed, time: int) -> StatementFailed:
+        """``failure`` with the ``time`` (ms) at which it happened, and how to go on."""
+        numbers = failure.statement.split(", ")
+        merges = any(
+            isinstance(each, Merge) and str(each.number) in numbers for each in self.program.statements
+        )
+        return failure.at(self.program.input.name, time, merges=merges, stays=not self.input.recreated)
 
     def _without_effects(
         self, broken: Broken, effects: Effects, change: TaskChange, time: int, description: BatchDescription
