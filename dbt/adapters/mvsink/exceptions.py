@@ -145,6 +145,16 @@ class ReadOtherwise(MvsinkError):
         )
 
 
+class NoColumns(MvsinkError):
+    """A query without columns, which Spark allows (``select a from t |> drop a``)."""
+
+    def __init__(self, model: str):
+        super().__init__(
+            f"{model}: its query has no columns, but a model needs at least one\n  Expected: a column in the select list that is not "
+            "dropped or excepted, such as `1 as one` for the number of rows"
+        )
+
+
 class SameColumnTwice(MvsinkError):
     """Columns that differ in case only; Delta Lake and the metastore do not distinguish them."""
 

@@ -102,3 +102,20 @@ def test_consolidation_advancing_and_cutting_against_a_dictionary(rows, lower, u
 
 def as_dict(table):
     return {(row["x"], row["_mv_time"]): row["_mv_diff"] for row in table.to_pylist()}
+
+
+NESTED = {
+    "a list of dates": (pa.list_(pa.date32()), lambda value: [value, None]),
+    "a struct with a time": (pa.struct([("t", pa.timestamp("us", "UTC"))]), lambda value: {"t": value}),
+    "a map of dates to times": (
+        pa.map_(pa.date32(), pa.timestamp("us")),
+        lambda value: [(value, value), (1, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "holding"), NESTED.values(), ids=NESTED)
+def test_answers_c_nested_dates_and_times_that_python_does_not_have(kind, holding):
+    far = 3_000_000 if "date" in str(kind) else 300_000_000_000_000_000  # in the year 10183, and 11476
+    rows = rows_of(kind, [holding(far), holding(far + 1), holding(far)])
+    assert sorted(consolidate(rows).column("_mv_diff").to_pylist()) == [1, 2]

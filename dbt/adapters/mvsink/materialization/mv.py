@@ -15,7 +15,7 @@ from functools import partial
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import Column, DataflowError, ReservedColumn, parse_type, shard_columns, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
-from dbt.adapters.mvsink.exceptions import ReadsItself, check_distinct
+from dbt.adapters.mvsink.exceptions import NoColumns, ReadsItself, check_distinct
 from dbt.adapters.mvsink.incremental import NotIncremental
 from dbt.adapters.mvsink.inputs.reads import reads_and_columns
 from dbt.adapters.mvsink.inputs.reference import References
@@ -416,6 +416,8 @@ def _checked(
 
 
 def _check_columns(context: RunContext, columns: tuple[Column, ...]) -> None:
+    if not columns:
+        raise NoColumns(context.model)
     for column in columns:
         if column.name.lower().startswith("_mv_"):
             raise ReservedColumn(column.name)

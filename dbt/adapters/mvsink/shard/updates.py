@@ -226,10 +226,29 @@ def comparable(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     if pa.types.is_nested(kind):
         # Arrow cannot group nested values, so each becomes a canonical text, row by row in Python.
         # Only batches that pass through this process come here; Spark consolidates large ones.
+        plain = _with_numbers(kind)
+        values = (column if plain == kind else column.cast(plain)).to_pylist()
         return pa.array(
-            [None if value is None else _canonical(value, kind) for value in column.to_pylist()], pa.string()
+            [None if value is None else _canonical(value, plain) for value in values], pa.string()
         )
     return column
+
+
+def _with_numbers(kind: pa.DataType) -> pa.DataType:
+    """The type with numbers for dates and times: Python has those of the years 1 to 9999 only."""
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_map(kind):
+        return pa.map_(_with_numbers(kind.key_type), _with_numbers(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_with_numbers(kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_with_numbers(kind.value_type))
+    return kind
 
 
 def _canonical(value: Any, kind: pa.DataType) -> str:
