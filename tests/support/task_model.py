@@ -3,7 +3,7 @@ It knows nothing of the package.
 
 A statement is its text together with what it does to a list of rows. Rows are ``(key, val)``; both
 may be None. The text has ``{i}`` for the input, ``{d}`` for the rows it lost, ``{t}`` for the
-output, ``{r}`` for a reference and ``{now}`` for the time.
+output, ``{r}`` for a reference, ``{w}`` for the whole input and ``{now}`` for the time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class World:
     lost: list[Row]
     reference: list[Row]
     now: int
+    whole: list[Row]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Step:
     run: Callable[[list[Row], World], list[Row]]
     uses_deletes: bool = False
     uses_reference: bool = False
+    uses_whole: bool = False
 
 
 @dataclass
@@ -84,11 +86,11 @@ class ModelTask:
                 if self.initial_snapshot
                 else Counter({e: n for e, n in whole.items() if not isinstance(e, tuple)})
             )
-            self._at(self.start, kept, reference)
+            self._at(self.start, kept, reference, whole)
         if self.output.upper == self.start:
             return
         for now in self._changes(source, self.output.upper, min(time + 1, source.upper)):
-            self._at(now, source.updates[now], reference)
+            self._at(now, source.updates[now], reference, source.at(now))
         if self.output.upper < source.upper:
             later = self._changes(source, max(time + 1, self.output.upper), source.upper)
             goal = source.upper if source.upper <= time + 1 or not later else later[0]
@@ -106,13 +108,12 @@ class ModelTask:
             time for time, updates in source.updates.items() if lower <= time < upper and counts(updates)
         )
 
-    def _at(self, now: int, updates: Counter[Any], reference: Collection) -> None:
+    def _at(self, now: int, updates: Counter[Any], reference: Collection, whole: Counter[Any]) -> None:
         before = rows(self.output.at(now))
         after = before
         if self._runs(updates):
-            world = World(
-                rows(updates), rows(updates, -1), rows(reference.at(min(now, reference.upper - 1))), now
-            )
+            referenced = rows(reference.at(min(now, reference.upper - 1)))
+            world = World(rows(updates), rows(updates, -1), referenced, now, rows(whole))
             for step in self.steps:
                 after = step.run(after, world)
         change = Counter(after)
@@ -171,6 +172,8 @@ def insert(rng: Random) -> Step:
             Step("insert into {t} select i.key, r.val from {i} i left join {r} r on i.key = r.key",
                  lambda t, w: t + [(k, v) for k, _ in w.gained
                                    for v in [v for k2, v in w.reference if same(k, k2)] or [None]], uses_reference=True),
+            Step("insert into {t} select i.key, w.val from {i} i join {w} w on i.key = w.key",
+                 lambda t, w: t + [(k, v) for k, _ in w.gained for k2, v in w.whole if same(k, k2)], uses_whole=True),
             Step(f"insert into {{t}} with x as (select key, val from {{i}} where key < {c}) select x.key, y.val from x, x y",
                  lambda t, w: t + [(k, v) for k, _ in w.gained if less(k, c) for k2, v in w.gained if less(k2, c)]),
         ]
@@ -188,6 +191,8 @@ def delete(rng: Random) -> Step:
                  lambda t, w: [(k, v) for k, v in t if k in keys(w.gained)]),
             Step("delete from {t} where exists (select 1 from {d} x where x.key = {t}.key and x.val <=> {t}.val)",
                  lambda t, w: [(k, v) for k, v in t if k is None or (k, v) not in w.lost], uses_deletes=True),
+            Step("delete from {t} where key not in (select key from {w} where key is not null)",
+                 lambda t, w: [(k, v) for k, v in t if (k is None and keys(w.whole)) or k in keys(w.whole)], uses_whole=True),
             Step("delete from {t} where val < (select max(val) from {t})",
                  lambda t, w: [(k, v) for k, v in t if not less(v, most(v for _, v in t))]),
             Step("delete from {t} where val is null or key in (select key from {r})",

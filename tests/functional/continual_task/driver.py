@@ -24,6 +24,7 @@ ROWS = pa.schema([("key", pa.int64()), ("val", pa.int64())])
 DAY = 86_400_000
 NOW = "timestamp_millis(1700000000000L) /* mv_now */"  # what {{ mv_now() }} renders
 DELETES = "db.i /* mv_deletes */"  # what {{ mv_deletes(ref('i')) }} renders
+CONTENTS = "db.i /* mv_contents */"  # what {{ mv_contents(ref('i')) }} renders
 UPSERT = """on input db.i as (
   delete from db.t where key in (select key from db.i);
   insert into db.t select key, max(val) as val from db.i group by key

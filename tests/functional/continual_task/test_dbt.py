@@ -58,7 +58,8 @@ class TestInputs(Tasks):
         "plain.sql": "{{ config(materialized='table') }} select id, 'a' as name from range(3)",
         "upsert.sql": UPSERT,
         "of_table.sql": "{{ config(materialized='continual_task') }} from transform {{ ref('plain') }} using ("
-        "select id, case when id > 0 then name end as name from {{ ref('plain') }})",
+        "select id, case when id > 0 then name end as name, (select count(*) from {{ mv_contents(ref('plain')) }}) as of_all "
+        "from {{ ref('plain') }})",
         "of_seed.sql": "{{ config(materialized='continual_task') }} from retain {{ ref('prices') }} while (price > 1)",
         "of_task.sql": "{{ config(materialized='continual_task') }} on input {{ ref('upsert') }} as ("
         "insert into {{ this }} select key, val, 'came' as what from {{ ref('upsert') }};"
@@ -73,7 +74,7 @@ class TestInputs(Tasks):
     def test_changes_of_every_kind_of_input_arrive_once(self, project):
         run_dbt(["build"])
         assert self.rows(project, "upsert") == [(1, 11), (2, 20)]
-        assert self.rows(project, "of_table") == [(0, None), (1, "a"), (2, "a")]
+        assert self.rows(project, "of_table") == [(0, None, 3), (1, "a", 3), (2, "a", 3)]
         assert self.rows(project, "of_seed") == [("b", 2)]
         assert self.rows(project, "of_task") == [(1, 11, "came"), (2, 20, "came")]
         assert self.rows(project, "reader") == [(31,)]
@@ -89,7 +90,7 @@ class TestInputs(Tasks):
         )
         run_dbt(["run"])
         assert self.rows(project, "upsert") == [(1, 11), (2, 25)]
-        assert self.rows(project, "of_table") == [(0, None), (1, "a"), (2, "a"), (3, "b")]
+        assert self.rows(project, "of_table") == [(0, None, 3), (1, "a", 3), (2, "a", 3), (3, "b", 4)]
         assert self.rows(project, "of_task") == [
             (1, 11, "came"),
             (2, 20, "came"),

@@ -46,7 +46,8 @@ class TestDelta(Tasks):
         "of_delta.sql": task(
             "on input {{ source('raw', 'orders') }} as ("
             "insert into {{ this }} select id, val, 'came' as what, name from {{ source('raw', 'orders') }} left join {{ ref('names') }} using (id);"
-            "insert into {{ this }} select id, val, 'went', null from {{ ct_deletes(source('raw', 'orders')) }})"
+            "insert into {{ this }} select id, val, 'went', null from {{ ct_deletes(source('raw', 'orders')) }};"
+            "insert into {{ this }} select count(*), null, 'all', null from {{ mv_contents(source('raw', 'orders')) }})"
         ),
         "of_temporary.sql": task(
             "on input passing_by as (insert into {{ this }} select * from passing_by)",
@@ -68,7 +69,7 @@ class TestDelta(Tasks):
         project.run_sql(
             f"create table {table} (id bigint, val string) using delta tblproperties ('delta.enableDeletionVectors' = 'false')"
         )
-        expected = Counter()
+        expected, present = Counter(), Counter()
         for number, (statement, came, went) in enumerate(STEPS):
             project.run_sql(statement.format(t=table))
             if number == 0:
@@ -81,9 +82,11 @@ class TestDelta(Tasks):
                 run_dbt(["run", "--select", "of_delta"])
             expected += Counter((*row, "came", "one" if row[0] == 1 else None) for row in came)
             expected += Counter((*row, "went", None) for row in went)
+            present = present + Counter(came) - Counter(went)
+            expected[present.total(), None, "all", None] += 1
             assert Counter(self.rows(project, "of_delta")) == expected, statement
             response = self.last(project, "of_delta")
-            assert (response["rows_inserted"], response["rows_deleted"]) == (len(came) + len(went), 0), (
+            assert (response["rows_inserted"], response["rows_deleted"]) == (len(came) + len(went) + 1, 0), (
                 statement
             )
 
@@ -107,10 +110,11 @@ class TestDelta(Tasks):
             assert f"{project.test_schema}.of_delta: " in result.message
         assert Counter(self.rows(project, "of_delta")) == expected
         run_dbt(["run", "--select", "of_delta", "--full-refresh", "--vars", "{mvsink_reset: [of_delta]}"])
+        whole = {(5, None, "all", None): 1}
         recomputed = [(1, "a"), (3, "c"), (3, "c"), (5, "e"), (6, "f")]
         assert Counter(self.rows(project, "of_delta")) == Counter(
             (*row, "came", "one" if row[0] == 1 else None) for row in recomputed
-        )
+        ) + Counter(whole)
 
     def files(self, project):
         """Every file of the tasks' shards and their companions, and when it was written."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.functional.continual_task.driver import DELETES, NOW, Task
+from tests.functional.continual_task.driver import CONTENTS, DELETES, NOW, Task
 from tests.support.shards import client
 from tests.support.task_model import Collection, ModelTask, Step, Updates, random_history, random_steps
 
@@ -37,7 +37,9 @@ class Trial:
         rng = random.Random(self.seed)
         self.steps = random_steps(rng)
         times = sorted(rng.sample(range(10, 60), rng.randint(1, 7)))
-        self.history: Updates = random_history(rng, times, errors=rng.random() < 0.3)
+        # with an error in it, the whole input is not read
+        errors = rng.random() < 0.3 and not any(step.uses_whole for step in self.steps)
+        self.history: Updates = random_history(rng, times, errors=errors)
         self.reference: Updates = random_history(
             rng, [9, *sorted(rng.sample(range(12, 60), 2))], errors=False
         )
@@ -48,7 +50,14 @@ class Trial:
         self.runs = [(rng.choice([upper - 1, upper + 5, max(11, upper - 8)]), upper) for upper in uppers]
 
     def text(self) -> str:
-        names = {"i": "db.i", "d": DELETES, "t": "db.t", "r": "db.r", "now": f"unix_millis({NOW})"}
+        names = {
+            "i": "db.i",
+            "d": DELETES,
+            "t": "db.t",
+            "r": "db.r",
+            "w": CONTENTS,
+            "now": f"unix_millis({NOW})",
+        }
         return f"on input db.i as ({'; '.join(step.text.format(**names) for step in self.steps)})"
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from dbt.adapters.mvsink.continual_task.task_driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.task_request import TaskRequest
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.shard_sql import OnError
-from tests.functional.continual_task.driver import DAY, Task
+from tests.functional.continual_task.driver import CONTENTS, DAY, Task
 
 LOOKUP = "on input db.i as (insert into db.t select i.key, r.val from db.i i join db.r r using (key))"
 HASHES = pa.schema([("_mv_hash", pa.int64())])
@@ -142,6 +142,43 @@ def test_row_h_an_error_below_a_view_is_an_error_of_a_reference(tmp_path):
     task.input.write(10, [(1, 0, 1)], upper=60)
     with pytest.raises(ReferenceFails, match="the reference db.r holds"):
         run_over_view(task, 50, OVER_VIEW, VIEW)
+
+
+WHOLE = f"on input db.i as (insert into db.t select i.key, count(*) from db.i i cross join {CONTENTS} w group by i.key)"
+
+
+def test_mv_contents_are_the_rows_of_the_input_as_of_each_pending_time(tmp_path):
+    task = Task(None, tmp_path, WHOLE)
+    task.input.write(10, [(1, 0, 2)])
+    task.run(10)
+    for time, updates in ((20, [(2, 0, 1)]), (30, [(3, 0, 1), (1, 0, -2)]), (40, [(9, 9, 5)])):
+        task.input.write(time, updates)
+    assert task.run(30).times == (20, 30)
+    assert task.output.updates() == [(10, 1, 4, 1), (20, 2, 3, 1), (30, 3, 2, 1)]
+
+
+def test_mv_contents_with_an_error_are_a_reference_with_an_error(tmp_path):
+    """Unlike in the changes, what the error stands for is missing from all that is computed."""
+    task = Task(None, tmp_path, WHOLE)
+    task.input.write(10, [(1, 0, 1)])
+    task.run(10)
+    task.input.write(20, [(2, 0, 1), ("bad", 1)])
+    task.input.write(30, [("bad", -1), (3, 0, 1)])
+    with pytest.raises(
+        ReferenceFails, match=r"the reference mv_contents\(db.i\) holds .*\(20\): bad\nIt has healed"
+    ):
+        task.run(50)
+    assert "left out for good" in task.run(50, skip_errors=True).warnings[0]
+    assert task.output.updates() == [(10, 1, 1, 1), (20, "bad", 1), (30, "bad", -1), (30, 3, 3, 1)]
+
+
+def test_mv_contents_of_a_new_generation(tmp_path):
+    task = Task(None, tmp_path, WHOLE)
+    task.input.write(10, [(1, 0, 1)])
+    task.run(10)
+    task.input.remake(30, [(1, 0, 1), (2, 0, 1)])
+    task.run(40)
+    assert task.output.updates() == [(10, 1, 1, 1), (30, 2, 2, 1)]
 
 
 def test_rows_have_one_hash_whatever_order_the_statements_give_the_columns(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.mvsink.adapter.dbt_engine import engine_error
 from dbt.adapters.mvsink.continual_task.errors import StatementFailed
 from dbt.adapters.mvsink.shard_sql import OnError
-from tests.functional.continual_task.driver import DELETES, NOW, Task
+from tests.functional.continual_task.driver import CONTENTS, DELETES, NOW, Task
 from tests.support.seldom import often_of
 
 T = "db.t"
@@ -30,6 +30,10 @@ CASES = {
         "insert into db.t select a.key, b.val from db.i a join db.i as b on a.key = b.key and a.key = 4", [*STORED, *4 * [(4, 40)]],
     ),
     "mv_deletes: rows that went": (f"insert into db.t select * from {DELETES}", [*STORED, (2, 20), (1, 10)]),
+    "mv_contents: all rows, with the change": (
+        f"insert into db.t select w.key, w.val from db.i i right join {CONTENTS} w using (key) where i.key is null or i.key = 1",
+        [*STORED, (1, 11), (2, 20), (3, None)],
+    ),
     "both": (
         f"insert into db.t select i.key, i.val - d.val from db.i i join {DELETES} d on i.key = d.key", [*STORED, (1, 1)],
     ),
@@ -108,7 +112,7 @@ def prepared(task, before=BEFORE):
 
 
 OFTEN = (
-    "the input: rows that came", "the input under an alias, twice", "both", "a reference, joined", "mv_now(): the time",
+    "the input: rows that came", "mv_contents: all rows, with the change", "the input under an alias, twice", "both", "a reference, joined", "mv_now(): the time",
     "this: the output just before, with earlier statements", "names in quotes and comments are no relations",
     "INSERT with a list of columns", "INSERT of fewer columns: the rest is NULL", "INSERT ... WITH",
     "DELETE takes every copy of a row", "DELETE with an alias and a subquery", "UPDATE with a subquery",

@@ -38,6 +38,21 @@ unit_tests:
         rows: [{key: 1, val: 5, _mv_diff: 2}, {key: 2, val: 6, _mv_diff: -1}, {key: 3, val: 7}, {key: 3, val: 7, _mv_diff: -1}]
       - {input: ref('names'), format: csv, rows: "key,name\\n1,one\\n2,two"}
     expect: {rows: [{what: came, name: one}, {what: came, name: one}, {what: went, name: two}]}
+  - name: of_all_rows
+    model: shares
+    given:
+      - input: ref('events')
+        rows:
+          - {key: 1, val: 5, _mv_diff: 0}
+          - {key: 1, val: 5, _mv_diff: 0}
+          - {key: 1, val: 30}
+          - {key: 2, val: 6}
+          - {key: 3, val: 7, _mv_diff: -1}
+    expect: {rows: [{key: 1, total: 40}, {key: 2, total: 6}]}
+  - name: of_all_rows_that_are_the_change
+    model: shares
+    given: [{input: ref('events'), rows: [{key: 1, val: 5}]}]
+    expect: {rows: [{key: 1, total: 5}]}
   - name: retained
     model: retained
     given:
@@ -79,16 +94,20 @@ class TestUnitTests:
                     "using (select * from {{ ref('events') }})", "while (val > 10)"
                 )
             ),
+            "shares.sql": task(
+                "on input {{ ref('events') }} as (insert into {{ this }} select w.key, sum(w.val) as total from "
+                "{{ mv_contents(ref('events')) }} w where w.key in (select key from {{ ref('events') }}) group by w.key)"
+            ),
             "timed.sql": task(COPY.replace("select *", "select unix_seconds({{ mv_now() }}) as at")),
             "reader.sql": "select sum(val) as total from {{ ref('upsert') }}",
             "unit_tests.yml": UNIT_TESTS,
         }
 
     def test_the_change_and_the_output_so_far_give_the_output(self, project):
-        run_dbt(["run", "--empty", "--exclude", "retained", "audit"])  # a task need not have run
+        run_dbt(["run", "--empty", "--exclude", "retained", "audit", "shares"])  # a task need not have run
         results = run_dbt(["test", "--select", "test_type:unit"], expect_pass=False)
         results_by_name = {result.node.name: result for result in results}
-        assert len(results_by_name) == 8
+        assert len(results_by_name) == 10
         for name, result in results_by_name.items():
             assert str(result.status) == ("fail" if name == "wrong" else "pass"), (name, result.message)
         assert "val" in results_by_name["wrong"].message

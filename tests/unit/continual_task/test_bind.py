@@ -22,7 +22,12 @@ from dbt.adapters.mvsink.shard_sql.current_view import Apart
 
 COLUMNS = (Column("key", parse_type("int", "")), Column("a b", parse_type("array<string>", "")))
 BINDINGS = StatementBindings(
-    "IN", "THIS", "DEL", {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"}, now=7
+    "IN",
+    "THIS",
+    "DEL",
+    {"db.shard": "SHARD", "DB.X": "not this", "`db`.t": "nor this"},
+    now=7,
+    contents="ALL",
 )
 
 
@@ -42,6 +47,10 @@ BOUND = [
     ("select * from db.x i join db.x /* mv_deletes */ d", "select * from ( IN ) i join ( DEL ) /* mv_deletes */ d"),
     ("select * from (select * from db.x where false limit 0) /* mv_deletes */ d",
      "select * from (select * from ( DEL ) as `x` where false limit 0) /* mv_deletes */ d"),
+    ("select * from db.x /* mv_contents */ w join db.x /* mv_deletes */ join db.x i",
+     "select * from ( ALL ) /* mv_contents */ w join ( DEL ) as `x` /* mv_deletes */ join ( IN ) i"),
+    ("select * from (select * from db.x where false limit 0) /* mv_contents */ d",
+     "select * from (select * from ( ALL ) as `x` where false limit 0) /* mv_contents */ d"),
     ("select * from db.t, db.shard", "select * from ( THIS ) as `t`, ( SHARD ) as `shard`"),
     ("select * from db.plain", "select * from db.plain"),
     ("select timestamp_millis(1700000000000L) /* mv_now */", "select timestamp_millis(7L) /* mv_now */"),
@@ -55,12 +64,13 @@ def test_what_relations_mean_in_a_statement(text, expected):
     assert line(bind(program, text, BINDINGS)) == expected
 
 
-def test_deletes_that_are_not_bound_are_an_error():
+@pytest.mark.parametrize(
+    "mark, words", [("mv_deletes", "the deleted rows"), ("mv_contents", "the whole contents")]
+)
+def test_rows_of_the_input_that_are_not_bound_are_an_error(mark, words):
     program = parse("on input db.x as (delete from db.t)", "db.t", "my_task")
-    with pytest.raises(
-        ValueError, match="my_task reads the deleted rows of its input, but they are not bound"
-    ):
-        bind(program, "select * from db.x /* mv_deletes */", StatementBindings("IN", "THIS"))
+    with pytest.raises(ValueError, match=f"my_task reads {words} of its input, but they are not bound"):
+        bind(program, f"select * from db.x /* {mark} */", StatementBindings("IN", "THIS"))
 
 
 NEW_KEY = "'key', cast( {} as int), 'a b', cast(`{}`.`a b` as array<string>)"

@@ -123,6 +123,7 @@ def test_in_doubt_times_run_one_by_one(query):
         ("insert into db.t select a from db.x; delete from db.t where a", False),
         ("insert into db.t select a from db.x where a not in (select a from db.t)", False),
         ("insert into db.t select a from db.x /* mv_deletes */", False),
+        ("insert into db.t select x.a from db.x join db.x /* mv_contents */ w on w.a = x.a", False),
         ("with c as (select 1) insert into db.t select a from db.x", False),
         ("merge into db.t using db.x on a when not matched then insert *", False),
     ],

@@ -239,6 +239,8 @@ def test_a_statement_may_have_ctes_of_its_own():
 )
 def test_whether_deleted_rows_of_the_input_are_read(statements, expected):
     assert task(statements).deletes_used is expected
+    in_full = task(statements.replace("mv_deletes", "mv_contents"))
+    assert (in_full.contents_used, in_full.deletes_used) == (expected, False)
 
 
 @pytest.mark.parametrize(

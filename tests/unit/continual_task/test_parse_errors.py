@@ -130,6 +130,9 @@ BAD_STATEMENTS = [
      "only the last clause of its kind may be without a condition", 62),
     ("insert into db.t select * from db.y /* mv_deletes */", errors.DeletesOfAnother,
      "mv_deletes are the rows that the input lost; its argument must be the input, db.x", 34),
+    ("insert into db.t select * from db.y /* mv_contents */", errors.ContentsOfAnother,
+     "mv_contents are all rows of the input; its argument must be the input, db.x. Any other relation is read in full by its name alone",
+     34),
 ]  # fmt: skip
 
 

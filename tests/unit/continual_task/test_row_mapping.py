@@ -64,6 +64,7 @@ REFUSED = {
     "select a from s.t order by a": "more than filter and projection",
     "select a from s.t version as of 3": "syntax that cannot be analyzed",
     "select a from s.t /* mv_deletes */": "more than filter and projection",
+    "select a from s.t /* mv_contents */": "more than filter and projection",
     "with recursive a as (select 1) select * from a": "a recursive WITH, or one with a list of columns",
     "with a as (select * from s.t), b as (select count(*) from a) select * from b": "an aggregation",
     "with a as (select * from s.t), b as (select * from s.u) select * from a where x in (select x from b)": "several tables",

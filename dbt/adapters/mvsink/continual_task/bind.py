@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.continual_task.row_deltas import (
     within_reach,
 )
 from dbt.adapters.mvsink.continual_task.statements import (
+    CONTENTS_MARK,
     DELETES_MARK,
     AnyStatement,
     Assignment,
@@ -49,9 +50,10 @@ from dbt.adapters.mvsink.user_sql.words import last_part, parts, words
 class StatementBindings:
     """The relations that a task names at one time, as queries for plain rows.
 
-    ``input`` has the inserted rows; ``deletes`` the deleted rows, None for a task that does not use
-    them; ``this`` the output so far. ``references`` are those that are replaced, by their names as
-    dbt renders them. ``now`` is the time (ms), `mv_now()`.
+    ``input`` has the inserted rows; ``deletes`` the deleted rows and ``contents`` all rows of the
+    input, None for a task that does not use them; ``this`` the output so far. ``references`` are
+    those that are replaced, by their names as dbt renders them. ``now`` is the time (ms),
+    `mv_now()`.
     """
 
     input: str
@@ -59,6 +61,7 @@ class StatementBindings:
     deletes: str | None = None
     references: Mapping[str, str] = field(default_factory=dict)
     now: int | None = None
+    contents: str | None = None
 
 
 def bind(
@@ -74,11 +77,12 @@ def bind(
         text = query_at(text, bindings.now)
 
     def changes(span: Span) -> str:
-        if not span.note(text).startswith(DELETES_MARK):
-            return bindings.input
-        if bindings.deletes is None:
-            raise ValueError(f"{program.model} reads the deleted rows of its input, but they are not bound")
-        return bindings.deletes
+        note = span.note(text)
+        if note.startswith(CONTENTS_MARK):
+            return _bound(program, bindings.contents, "whole contents")
+        if note.startswith(DELETES_MARK):
+            return _bound(program, bindings.deletes, "deleted rows")
+        return bindings.input
 
     own = {parts(program.input.name), parts(program.this)}
     queries: dict[str, Query] = {
@@ -86,6 +90,12 @@ def bind(
     }
     queries |= {program.input.name: changes, program.this: bindings.this}
     return replace_relations(text, queries, aliases=aliases, starts_with_relation=starts_with_relation)
+
+
+def _bound(program: Program, query: str | None, what: str) -> str:
+    if query is None:
+        raise ValueError(f"{program.model} reads the {what} of its input, but they are not bound")
+    return query
 
 
 def bound(program: Program, statement: AnyStatement, bindings: StatementBindings) -> AnyStatement:
@@ -157,7 +167,7 @@ def replaced_by_themselves(program: Program, references: Iterable[str]) -> Itera
     become a query over the rows that they are evaluated for.
     """
     read = program.input.name
-    itself = StatementBindings(read, program.this, read, {name: name for name in references})
+    itself = StatementBindings(read, program.this, read, {name: name for name in references}, contents=read)
     for statement in program.statements:
         ready = bound(program, statement, itself)
         for written, replaced in zip(_queries(program, statement), _queries(program, ready), strict=True):

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.continual_task.statements import DELETES_MARK, Insert, Program
+from dbt.adapters.mvsink.continual_task.statements import CONTENTS_MARK, DELETES_MARK, Insert, Program
 from dbt.adapters.mvsink.engine import DataflowError, sql
 from dbt.adapters.mvsink.physical import TIME
 from dbt.adapters.mvsink.user_sql.algebra import (
@@ -74,7 +74,7 @@ def stateless(program: Program, shard_references: Iterable[str]) -> Carried | No
 
     ``shard_references`` are names of references whose contents depend on the time.
     """
-    if program.deletes_used or program.self_referencing or program.ctes is not None:
+    if program.deletes_used or program.contents_used or program.self_referencing or program.ctes is not None:
         return None
     references = tuple(shard_references)
     queries = []
@@ -312,7 +312,8 @@ def _step(query: str) -> _Step:
     if reason or NOW.search(query):
         raise NotRowByRow(reason or "mv_now()", tuple(tables.values()))
     [table] = tables.values()
-    carried = None if DELETES_MARK in query else carry_time(without_end(query), table)
+    marked = DELETES_MARK in query or CONTENTS_MARK in query
+    carried = None if marked else carry_time(without_end(query), table)
     if carried is None:
         raise NotRowByRow("more than filter and projection", (table,))
     return _Step(table, carried)

@@ -35,7 +35,7 @@ from dbt.adapters.mvsink.shard_sql.stager import Stager
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 
 log = logging.getLogger("mvsink.task")
-INSERTED, DELETED = "_mv_inserted", "_mv_deleted"
+INSERTED, DELETED, WHOLE = "_mv_inserted", "_mv_deleted", "_mv_whole"
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,14 @@ class TaskChange:
     """A change of the input, as SQL: plain rows inserted and deleted, and error updates (or None).
 
     ``runs`` is False if there are no rows that the task reads: then only the errors are passed on.
+    ``contents`` are the input's rows after the change, None for a task that does not read them.
     """
 
     inserted: str
     deleted: str
     errors: str | None = None
     runs: bool = True
+    contents: str | None = None
 
 
 def change_of(source: Input, updates: str, *, errors: bool, runs: bool) -> TaskChange:
@@ -235,8 +237,9 @@ class Effects:
         contents = f"select {self._items}, 1L {DIFF} from (\n{rows}\n)"
         apart = None if moment.careful else updates_apart(output)
         deletes = f"select * from {DELETED}" if self.program.deletes_used else None
+        whole = None if moment.change.contents is None else f"select * from {WHOLE}"
         bindings = bind.StatementBindings(
-            f"select * from {INSERTED}", rows, deletes, moment.references, moment.time
+            f"select * from {INSERTED}", rows, deletes, moment.references, moment.time, whole
         )
         deltas = (
             bind.delta(self.program, statement, self.columns, contents, bindings, apart)
@@ -314,6 +317,8 @@ def _effective(group: Sequence[AnyStatement], output: Layout) -> Sequence[AnySta
 def _ctes(change: TaskChange, deletes: bool) -> str:
     """The change's rows as a WITH clause, so that the engine resolves their relations only once."""
     queries = {INSERTED: change.inserted} | ({DELETED: change.deleted} if deletes else {})
+    if change.contents is not None:
+        queries[WHOLE] = change.contents
     return "with " + ", ".join(f"{name} as (\n{query}\n)" for name, query in queries.items()) + "\n"
 
 
@@ -348,19 +353,22 @@ def output_after(
     on. Each delta reads a CTE, so the text grows only with the number of statements.
 
     ``columns`` are the output's and ``inputs`` the input's. ``change`` has the latter and
-    `_mv_diff`. ``before`` has the rows of the output so far, None for no rows. Both may name the
-    task's CTEs.
+    `_mv_diff`; a row whose `_mv_diff` is 0 is in the input before and after. ``before`` has the
+    rows of the output so far, None for no rows. Both may name the task's CTEs.
     """
     items = sql.columns(column.name for column in columns)
     net_change = net(inputs, [], change, "<> 0")
     inserted = repeated(inputs, net_change, f"{DIFF} > 0", DIFF)
     deleted = repeated(inputs, net_change, f"{DIFF} < 0", f"-{DIFF}")
+    unchanged = f"select {sql.columns(c.name for c in inputs)} from (\n{change}\n) where {DIFF} = 0"
+    whole = sql.union_all([unchanged, inserted])
     rows = f"select {nulls(columns)} where false" if before is None else before
     so_far = f"select {items}, 1L {DIFF} from {sql.subquery(rows, '_mv_before')}"
     named = [f"_mv_0 as (\n{with_ctes(program.ctes, so_far)}\n)"]
     for number, statement in enumerate(program.statements):
         contents = f"select {items}, {DIFF} from _mv_{number}"
-        bindings = bind.StatementBindings(inserted, repeated(columns, contents, "true", DIFF), deleted)
+        this = repeated(columns, contents, "true", DIFF)
+        bindings = bind.StatementBindings(inserted, this, deleted, contents=whole)
         delta = bind.delta(program, statement, columns, contents, bindings)
         both = sql.union_all([contents, f"select {items}, {DIFF} from {sql.subquery(delta, '_mv_delta')}"])
         named.append(f"_mv_{number + 1} as (\n{net(columns, [], both, '> 0')}\n)")

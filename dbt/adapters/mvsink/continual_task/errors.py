@@ -133,6 +133,16 @@ class DeletesOfAnother(TaskSyntax):
         )
 
 
+class ContentsOfAnother(TaskSyntax):
+    """`mv_contents` of a relation that is not the input."""
+
+    def __init__(self, place: Place, input: str):
+        super().__init__(
+            place,
+            f"mv_contents are all rows of the input; its argument must be the input, {input}. Any other relation is read in full by its name alone",
+        )
+
+
 class NoOutputColumns(TaskError):
     """The output's columns are not defined."""
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from dbt.adapters.mvsink.continual_task import errors
 from dbt.adapters.mvsink.continual_task.merge_syntax import Head, assignments, merge
 from dbt.adapters.mvsink.continual_task.statements import (
+    CONTENTS_MARK,
     DELETES_MARK,
     AnyStatement,
     Delete,
@@ -71,7 +72,8 @@ class _Parser:
         else:
             statements = self._short(form, named, body)
         try:
-            deletes = self._deletes_used(named, statements)
+            deletes = self._used(DELETES_MARK, errors.DeletesOfAnother, named, statements)
+            contents = self._used(CONTENTS_MARK, errors.ContentsOfAnother, named, statements)
             reads_this = any(not isinstance(statement, Insert) for statement in statements) or any(
                 relations(read, self.this)
                 for statement in statements
@@ -81,7 +83,16 @@ class _Parser:
         except TemporalReference as refused:
             raise errors.StatementSyntax(cursor.place(0), str(refused)) from None
         return Program(
-            cursor.model, self.this, cursor.source, form, named, statements, deletes, reads_this, ctes
+            cursor.model,
+            self.this,
+            cursor.source,
+            form,
+            named,
+            statements,
+            deletes,
+            reads_this,
+            ctes,
+            contents,
         )
 
     def _form(self) -> Form:
@@ -233,27 +244,29 @@ class _Parser:
             return frozenset({(alias.lower(),)})
         return frozenset({parts(self.this), (last_part(self.this).lower(),)})
 
-    def _deletes_used(self, named: InputRef, statements: Sequence[AnyStatement]) -> bool:
-        """Whether `mv_deletes` is used; raises `DeletesOfAnother` if its argument is not the
-        input.
+    def _used(
+        self,
+        mark: str,
+        of_another: Callable[[errors.Place, str], errors.TaskSyntax],
+        named: InputRef,
+        statements: Sequence[AnyStatement],
+    ) -> bool:
+        """Whether the macro that leaves ``mark`` is used; raises ``of_another`` if its argument is
+        not the input.
         """
         source, stream = self.cursor.source, self.cursor.stream
         known = {
             span.end if span.wrapped is None else span.wrapped[1] for span in relations(source, named.name)
         }
-        marked = [
-            index for index, word in enumerate(stream) if source[word.end :].lstrip().startswith(DELETES_MARK)
-        ]
+        marked = [index for index, word in enumerate(stream) if source[word.end :].lstrip().startswith(mark)]
         for index in marked:
             if stream[index].end not in known:
                 place = replace(
                     self.cursor.place(index), statement=_statement_at(statements, stream[index].start)
                 )
-                raise errors.DeletesOfAnother(place, named.name)
+                raise of_another(place, named.name)
         return bool(marked) or any(
-            span.note(cte).startswith(DELETES_MARK)
-            for cte in self.extra_ctes
-            for span in relations(cte, named.name)
+            span.note(cte).startswith(mark) for cte in self.extra_ctes for span in relations(cte, named.name)
         )
 
 

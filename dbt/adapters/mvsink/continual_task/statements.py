@@ -6,7 +6,7 @@ macros render:
 - ``{{ ref('x') }}``: ``schema.x``, or in dbt's parentheses, ``(select * from schema.x where false
   limit 0)``
 - ``{{ mv_deletes(ref('x')) }}``: the same, then a blank and `DELETES_MARK`: ``schema.x /*
-  mv_deletes */``
+  mv_deletes */``; with ``{{ mv_contents(ref('x')) }}`` it is `CONTENTS_MARK`
 - ``{{ mv_now() }}``: ``timestamp_millis(1700000000000L) /* mv_now */`` (`marks.NOW`)
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from dbt.adapters.mvsink.user_sql.splice import with_ctes
 
 DELETES_MARK = "/* mv_deletes */"
+CONTENTS_MARK = "/* mv_contents */"
 
 
 class Form(enum.Enum):
@@ -117,7 +118,8 @@ AnyStatement = Insert | Delete | Update | Merge
 
 @dataclass(frozen=True)
 class Program:
-    """A task. ``deletes_used`` means that a statement reads the rows that the input lost.
+    """A task. ``deletes_used`` means that a statement reads the rows that the input lost,
+    ``contents_used`` that one reads the whole input.
 
     ``self_referencing`` means that a statement reads the output, as every statement except an
     INSERT does. ``ctes`` is a text ``with a as (...), ...`` that applies to every statement;
@@ -133,6 +135,7 @@ class Program:
     deletes_used: bool = False
     self_referencing: bool = False
     ctes: str | None = None
+    contents_used: bool = False
 
     def with_ctes(self, query: str) -> str:
         """``query`` with the task's CTEs in front of it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.continual_task import bind
@@ -72,7 +72,9 @@ class TaskDriver:
         references = {name: self.references[name] for name in request.held_references}
         self.holds = TaskHolds(self.model, handle, self.input, references)
         self.commits = Commits(request, self.input, Append(handle, self.model), self.upkeep, watch)
-        self.reference_times = ReferenceTimes(self.references, request.wait, self.views)
+        read = f"mv_contents({self.program.input.name})"
+        whole = {read: self.source} if self.program.contents_used else {}
+        self.reference_times = ReferenceTimes(self.references, request.wait, self.views, whole)
         self.waiting = 0
         self.skips_errors = request.skip_errors  # and has not yet
         self.left_out: dict[int, Broken] = {}  # by time (ms)
@@ -211,6 +213,8 @@ class TaskDriver:
             self.commits.append(state, description, batch, counts, [pending.time])
             return
         references = self.reference_times.contents(pending.time) if change.runs else {}
+        if change.runs and self.program.contents_used:
+            change = replace(change, contents=self.source.contents(pending.time))
         try:
             batch, counts = effects.of(change, output, references, pending.time, description)
         except StatementFailed as failure:

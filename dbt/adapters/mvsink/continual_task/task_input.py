@@ -185,12 +185,14 @@ class ReferenceTimes:
 
     ``views`` are the queries, over ``references``, of views that statements read, by the views'
     names. If ``wait``, a late reference is waited for, rather than read at its newest time.
-    ``late`` has the references that were late in this run, by name.
+    ``whole`` has the input by the words for its contents, if the statements read these: it is never
+    late. ``late`` has the references that were late in this run, by name.
     """
 
     references: Mapping[str, ShardInput]
     wait: bool
     views: Mapping[str, str] = field(default_factory=dict)
+    whole: Mapping[str, Input] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
 
     def waits_at(self, time: int) -> list[Late]:
@@ -214,8 +216,11 @@ class ReferenceTimes:
 
     def broken(self, time: int) -> Broken | None:
         """The first reference that holds an error for a change at ``time`` (ms)."""
-        for name, reference in self.references.items():
-            at = self._read_at(name, time)
+        read: list[tuple[str, Input, int]] = [
+            *((name, each, self._read_at(name, time)) for name, each in self.references.items()),
+            *((name, each, time) for name, each in self.whole.items()),
+        ]
+        for name, reference, at in read:
             errors = reference.errors(at)
             if errors:
                 newest = reference.frontier().stored() - 1

@@ -67,6 +67,9 @@ class MappedInput:
     def contents(self, time: int) -> str:
         return self._rows(self.base.contents(time))
 
+    def errors(self, time: int) -> list[str]:
+        return self.base.errors(time)
+
     def snapshot(self, time: int) -> str:
         return self._updates(self.base.snapshot(time))
 

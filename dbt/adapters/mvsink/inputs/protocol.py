@@ -85,6 +85,10 @@ class Input(Protocol):
         """Its rows as of ``time``, as SQL that repeats duplicates and fails if an error is live."""
         ...
 
+    def errors(self, time: int) -> list[str]:
+        """The messages of the errors that are live as of ``time``."""
+        ...
+
     def snapshot(self, time: int) -> str:
         """The same as updates at ``time``, with live errors, as SQL; equal rows may occur several
         times.

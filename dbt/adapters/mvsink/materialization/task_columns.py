@@ -41,7 +41,7 @@ def by_name(
     def named(statement: AnyStatement) -> AnyStatement:
         if not isinstance(statement, Insert) or statement.columns is not None:
             return statement
-        bindings = bind.StatementBindings(nothing, this, nothing)
+        bindings = bind.StatementBindings(nothing, this, nothing, contents=nothing)
         inserted = _analysed(engine, program, statement, bindings)
         names = [name.lower() for name, _ in inserted]
         same = sorted(names) == sorted(known)
@@ -82,11 +82,14 @@ def analysed_columns(
     if not columns and inserts:  # the others may read the output's columns, which are not known yet
         first = inserts[0]
         first_columns = _analysed(
-            engine, program, first, bind.StatementBindings(nothing, _guessed(first, inputs), nothing)
+            engine,
+            program,
+            first,
+            bind.StatementBindings(nothing, _guessed(first, inputs), nothing, contents=nothing),
         )
         columns = output_columns(replace(program, statements=(first,)), None, {first.number: first_columns})
     this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
-    bindings = bind.StatementBindings(nothing, this, nothing)
+    bindings = bind.StatementBindings(nothing, this, nothing, contents=nothing)
     analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
     columns = output_columns(program, columns or None, analysed)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
@@ -103,7 +106,7 @@ def analysed_columns(
 def everything_read(program: Program, inputs: Sequence[Column], columns: Sequence[Column]) -> str:
     """A query that reads the statements' references, all relations but the input and the output."""
     nothing, this = f"select {nulls(inputs)} where false", f"select {nulls(columns)} where false"
-    bindings = bind.StatementBindings(nothing, this, nothing)
+    bindings = bind.StatementBindings(nothing, this, nothing, contents=nothing)
     contents = f"select {nulls(columns)}, 1L {DIFF} where false"
     deltas = (bind.delta(program, statement, columns, contents, bindings) for statement in program.statements)
     return sql.union_all(f"select 1 from (\n{delta}\n)" for delta in deltas)

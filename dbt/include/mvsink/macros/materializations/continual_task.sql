@@ -29,3 +29,8 @@
 {% macro ct_deletes(relation) -%}
   {{ mv_deletes(relation) }}
 {%- endmacro %}
+
+{# All rows of a task's input as of the time of the change, in its statements. #}
+{% macro mv_contents(relation) -%}
+  {{ relation }} /* mv_contents */
+{%- endmacro %}
