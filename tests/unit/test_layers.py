@@ -31,6 +31,7 @@ NEUTRAL = {
     "authors",
     "calendars",
     "durations",
+    "error_codes",
     "failpoints",
     "limits",
     "masking",
@@ -81,9 +82,9 @@ RULES = {  # which packages each may import, besides the neutral modules
         "sink",
         *DATAFLOW,
     },
-    "credentials": set(),
-    "connection": {"__version__", "credentials", "engine"},
-    "connections": {"connection", "credentials"},
+    "credentials": {"exceptions"},
+    "connection": {"__version__", "credentials", "engine", "exceptions"},
+    "connections": {"connection", "credentials", "exceptions"},
     "cli": {"__version__", "connection", "credentials", "history", "inputs", "published", *DATAFLOW},
 }
 LIBRARIES = {  # of those that matter, which each package may import

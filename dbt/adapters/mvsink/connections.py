@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.connections import SparkConnectionManager
-from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.errors import spark_error
 from dbt.adapters.mvsink.connection.factory import CONNECTIONS, start_session_early
 from dbt.adapters.mvsink.connection.frames import error_text, may_change_catalog
 from dbt.adapters.mvsink.connection.metastore import notice_interrupts
@@ -91,7 +92,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
             raise
         except Exception as error:
             logger.debug(masked(f"Error while running:\n{sql}"))
-            raise DbtDatabaseError(error_text(error)) from error
+            raise spark_error(error_text(error)) from error
 
 
 def start_early(credentials: MvsinkCredentials) -> None:

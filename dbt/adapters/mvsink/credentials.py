@@ -17,9 +17,9 @@ from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
 from dbt_common.dataclass_schema import ValidationError
-from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink import profile_keys
+from dbt.adapters.mvsink.exceptions import PackageMissing, WrongProfile
 from dbt.adapters.mvsink.masking import (
     SHORTEST_SECRET,
     catalog_secrets,
@@ -112,7 +112,7 @@ class MvsinkCredentials(SparkCredentials):
         try:
             super().validate(data)
         except ValidationError as error:
-            raise ValidationError(_without_values(error)) from None
+            raise WrongProfile(_without_values(error)) from None
 
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
@@ -146,11 +146,11 @@ class MvsinkCredentials(SparkCredentials):
         if ansi is not None:
             self.server_side_parameters[ANSI] = str(ansi).lower()
         if self.formats and self.method != SESSION:
-            raise DbtRuntimeError(
+            raise WrongProfile(
                 f"profile: formats is for method session; with {self.method} the server determines its formats"
             )
         if self.shard_root is None and self.method != SESSION:
-            raise DbtRuntimeError(
+            raise WrongProfile(
                 f"profile: method {self.method} needs `shard_root`: a place that both this machine and Spark's can reach"
             )
 
@@ -234,11 +234,11 @@ def check_pyspark() -> str:
     try:
         import pyspark
     except ImportError as error:
-        raise DbtRuntimeError(
+        raise PackageMissing(
             f"method `session` needs PySpark, and it cannot be imported ({error}): {INSTALL_PYSPARK}"
         ) from error
     if not hasattr(pyspark, "SparkContext"):
-        raise DbtRuntimeError(
+        raise PackageMissing(
             "method `session` needs PySpark, and only its Connect client (pyspark-client) is installed: name a server "
             f"in the profile (`method: connect`), or, in an environment without pyspark-client, {INSTALL_PYSPARK}"
         )
@@ -248,7 +248,7 @@ def check_pyspark() -> str:
 def _new_enough(version: str, install: str) -> str:
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < MIN_PYSPARK:
         needed = ".".join(map(str, MIN_PYSPARK))
-        raise DbtRuntimeError(f"dbt-mvsink needs PySpark {needed} or newer, found {version}: {install}")
+        raise PackageMissing(f"dbt-mvsink needs PySpark {needed} or newer, found {version}: {install}")
     return version
 
 
@@ -264,7 +264,7 @@ def check_connect() -> str:
         import pyspark.sql.connect.session
     except Exception as error:  # PySpark raises its own for a missing dependency
         first = str(error).strip().splitlines()[0]
-        raise DbtRuntimeError(
+        raise PackageMissing(
             f"method `connect` needs PySpark's Connect client, and it cannot be imported ({first}): {INSTALL_CONNECT}"
         ) from error
     return _new_enough(pyspark.__version__, INSTALL_CONNECT)
@@ -290,4 +290,4 @@ def _check(values: Mapping[str, Any]) -> None:
     try:
         profile_keys.check(values)
     except InvalidProfile as problem:
-        raise DbtRuntimeError(str(problem)) from None
+        raise WrongProfile(str(problem)) from None

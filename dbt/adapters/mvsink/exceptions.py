@@ -5,25 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+from dbt.adapters.mvsink.error_codes import INTERNAL, Coded, internal
 from dbt.adapters.mvsink.masking import masked
 
 MAX_NAME = 128  # characters of a schema's or a relation's name in Hive's metastore
 
 
-class MvsinkError(DbtRuntimeError):
-    """Root of the adapter's own errors. Its message says what to do, and never has credentials."""
+class MvsinkError(Coded, DbtRuntimeError):
+    """Root of the adapter's own errors. Its message says what to do, and never has credentials. An
+    error of a lower layer becomes one with that error's ``code``.
+    """
 
     CODE = 10_100
     MESSAGE = "dbt-mvsink error"
 
-    def __init__(self, message: str):
+    def __init__(self, message: str, code: str | None = None):
         super().__init__(masked(message))
+        if code is not None:
+            self.error_code = code
+
+
+class SparkError(Coded, DbtDatabaseError):
+    """Spark refused a statement, or it failed. ``code`` is that of the engine's class of it."""
+
+    def __init__(self, message: str, code: str):
+        super().__init__(masked(message))
+        self.error_code = code
+
+
+class InternalError(MvsinkError):
+    """A defect of the package: an exception that nothing in it expects, while ``doing``."""
+
+    error_code = INTERNAL
+
+    def __init__(self, doing: str, error: BaseException):
+        super().__init__(internal(doing, error, "the traceback in logs/dbt.log"))
 
 
 class InvalidOption(MvsinkError):
     """A model's config has a value that is not allowed."""
+
+    error_code = "MVS-101"
 
     def __init__(self, model: str, option: str, value: Any, allowed: str):
         super().__init__(f"{model}: invalid config `{option}`\n  Got: {value!r}\n  Expected: {allowed}")
@@ -31,6 +55,8 @@ class InvalidOption(MvsinkError):
 
 class RefreshesNeverHappen(MvsinkError):
     """All refreshes of a schedule are past, but the shard does not exist yet. Times are text."""
+
+    error_code = "MVS-103"
 
     def __init__(self, model: str, value: Any, last: str, now: str):
         super().__init__(
@@ -42,6 +68,8 @@ class RefreshesNeverHappen(MvsinkError):
 class OptionNotOffered(MvsinkError):
     """A config that this release does not support."""
 
+    error_code = "MVS-102"
+
     def __init__(self, model: str, option: str, value: Any, reason: str):
         super().__init__(f"{model}: config `{option}` (got {value!r}): {reason}")
 
@@ -49,12 +77,16 @@ class OptionNotOffered(MvsinkError):
 class CannotImport(MvsinkError):
     """`mvsink import` of a model that has no table, or whose table does not fit."""
 
+    error_code = "MVS-104"
+
     def __init__(self, model: str, reason: str):
         super().__init__(f"{model}: cannot be imported: {reason}")
 
 
 class GrantsNotOffered(MvsinkError):
     """A model has `grants` where Spark has none; ``words`` are Spark's."""
+
+    error_code = "MVS-105"
 
     def __init__(self, model: str, value: Any, words: str):
         super().__init__(
@@ -66,6 +98,8 @@ class GrantsNotOffered(MvsinkError):
 class InvalidRunTime(MvsinkError):
     """The run's logical time is not a valid time."""
 
+    error_code = "MVS-106"
+
     def __init__(self, source: str, value: Any):
         super().__init__(
             f"invalid {source}\n  Got: {value!r}\n  Expected: milliseconds since 1970-01-01 UTC, or an ISO 8601 date or "
@@ -75,6 +109,8 @@ class InvalidRunTime(MvsinkError):
 
 class OwnedByAnother(MvsinkError):
     """The shard belongs to another model or target."""
+
+    error_code = "MVS-107"
 
     def __init__(self, model: str, uri: str, owner: str, me: str):
         super().__init__(
@@ -86,6 +122,8 @@ class OwnedByAnother(MvsinkError):
 class InvalidName(MvsinkError):
     """A schema or an alias that Spark refuses, or that would leave the directory of shards."""
 
+    error_code = "MVS-108"
+
     def __init__(self, model: str, what: str, name: str, reason: str = ""):
         super().__init__(
             f"{model}: invalid {what}\n  Got: {name!r}{reason}\n  Expected: letters A to Z and a to z, digits and `_`, at most {MAX_NAME} characters"
@@ -94,6 +132,8 @@ class InvalidName(MvsinkError):
 
 class NamesArePatterns(MvsinkError):
     """The session reads quoted names as regular expressions, in the adapter's statements too."""
+
+    error_code = "MVS-109"
 
     def __init__(self, model: str):
         super().__init__(
@@ -104,6 +144,8 @@ class NamesArePatterns(MvsinkError):
 
 class ShardGone(MvsinkError):
     """The view or the table shows a shard that does not exist."""
+
+    error_code = "MVS-110"
 
     def __init__(self, model: str, relation: str, uri: str, default: str, kind: str = "view"):
         super().__init__(
@@ -117,6 +159,8 @@ class ShardGone(MvsinkError):
 class ModelRenamed(MvsinkError):
     """A new model has the query of one that is gone: most likely its file was renamed."""
 
+    error_code = "MVS-111"
+
     def __init__(self, model: str, name: str, old: str, relation: str):
         super().__init__(
             f"{model}: has no shard yet, and {old}, which is no longer in the project, has one with the same query ({relation})\n"
@@ -128,6 +172,8 @@ class ModelRenamed(MvsinkError):
 class ReadsItself(MvsinkError):
     """A self-correcting view whose query reads its own relation."""
 
+    error_code = "MVS-112"
+
     def __init__(self, model: str):
         super().__init__(
             f"{model}: a self_correcting_mv cannot read itself; its query defines what it should hold"
@@ -136,6 +182,8 @@ class ReadsItself(MvsinkError):
 
 class ReadOtherwise(MvsinkError):
     """A query that Spark reads differently once its relations are replaced by what a run reads."""
+
+    error_code = "MVS-113"
 
     def __init__(self, model: str, names: list[str], problem: str):
         super().__init__(
@@ -148,6 +196,8 @@ class ReadOtherwise(MvsinkError):
 class NoColumns(MvsinkError):
     """A query without columns, which Spark allows (``select a from t |> drop a``)."""
 
+    error_code = "MVS-136"
+
     def __init__(self, model: str):
         super().__init__(
             f"{model}: its query has no columns, but a model needs at least one\n  Expected: a column in the select list that is not "
@@ -157,6 +207,8 @@ class NoColumns(MvsinkError):
 
 class SameColumnTwice(MvsinkError):
     """Columns that differ in case only; Delta Lake and the metastore do not distinguish them."""
+
+    error_code = "MVS-114"
 
     def __init__(self, model: str, first: str, second: str):
         super().__init__(
@@ -177,6 +229,8 @@ def check_distinct(model: str, columns: Sequence[str]) -> None:
 class ReadOnlyRefused(MvsinkError):
     """A materialization that would write, in a read-only invocation."""
 
+    error_code = "MVS-115"
+
     def __init__(self, model: str, materialized: str):
         super().__init__(
             f"read-only: would rebuild {model} ({materialized}); nothing is written in this invocation"
@@ -185,6 +239,8 @@ class ReadOnlyRefused(MvsinkError):
 
 class SampledRun(MvsinkError):
     """`--sample` on a shard that was created without it."""
+
+    error_code = "MVS-116"
 
     def __init__(self, model: str):
         super().__init__(
@@ -196,6 +252,8 @@ class SampledRun(MvsinkError):
 class ConfigurationChanged(MvsinkError):
     """The definition differs from the shard's and `on_configuration_change` is `fail`."""
 
+    error_code = "MVS-117"
+
     def __init__(self, model: str, changes: str):
         super().__init__(
             f"{model}: its {changes} differs from what the shard records, and on_configuration_change is 'fail'. Allowed: "
@@ -206,12 +264,16 @@ class ConfigurationChanged(MvsinkError):
 class InvalidArgument(MvsinkError):
     """An argument of a macro has a value that is not allowed."""
 
+    error_code = "MVS-118"
+
     def __init__(self, macro: str, argument: str, value: Any, expected: str):
         super().__init__(f"{macro}: invalid argument `{argument}`\n  Got: {value!r}\n  Expected: {expected}")
 
 
 class NoShard(MvsinkError):
     """A relation whose history is queried is not a shard."""
+
+    error_code = "MVS-119"
 
     def __init__(self, macro: str, relation: str):
         super().__init__(
@@ -223,12 +285,16 @@ class NoShard(MvsinkError):
 class InputRefused(MvsinkError):
     """A relation that cannot be a task's input."""
 
+    error_code = "MVS-120"
+
     def __init__(self, model: str, relation: str, reason: str):
         super().__init__(f"{model}: {relation}: {reason}")
 
 
 class UnknownFixtureColumn(MvsinkError):
     """A unit test's rows for `this` have a column that the task's output does not have."""
+
+    error_code = "MVS-121"
 
     def __init__(self, model: str, column: str, allowed: Sequence[str]):
         super().__init__(
@@ -239,8 +305,53 @@ class UnknownFixtureColumn(MvsinkError):
 class UnknownAudit(MvsinkError):
     """`audit` names a test that does not read the model."""
 
+    error_code = "MVS-122"
+
     def __init__(self, model: str, name: str, known: list[str]):
         expected = (
             f"names as in `dbt ls`, of tests that read the model: {', '.join(known) or 'there are none'}"
         )
         super().__init__(f"{model}: invalid config `audit`\n  Got: {name!r}\n  Expected: true, or {expected}")
+
+
+class WrongProfile(MvsinkError):
+    """A key of the profile is missing, unknown, or has a value that is not allowed."""
+
+    error_code = "MVS-701"
+
+
+class PackageMissing(MvsinkError):
+    """PySpark, or its Connect client, is not installed or too old."""
+
+    error_code = "MVS-702"
+
+
+class InvalidSeed(MvsinkError):
+    """A seed's file or its config cannot be used. The message names the file."""
+
+    error_code = "MVS-132"
+
+
+class MacroRefused(MvsinkError):
+    """A macro cannot do what it was called for."""
+
+    error_code = "MVS-134"
+
+
+class SystemRefused(MvsinkError):
+    """The operating system or the network refuses a call: a full disk, a denied file."""
+
+    error_code = "MVS-135"
+
+    def __init__(self, doing: str, error: OSError):
+        super().__init__(f"{doing}: {error.strerror or error or type(error).__name__}{_of(error)}")
+
+
+def _of(error: OSError) -> str:
+    return f": {error.filename}" if error.filename and error.strerror else ""
+
+
+class SetupFailed(MvsinkError):
+    """A check of `dbt debug` failed."""
+
+    error_code = "MVS-133"

@@ -20,6 +20,7 @@ from dbt.adapters.mvsink.adapter.variables import check_variables
 from dbt.adapters.mvsink.column import MvsinkColumn
 from dbt.adapters.mvsink.configs import MvsinkConfig
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
+from dbt.adapters.mvsink.exceptions import SetupFailed
 from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.shard import OpenShards
 
@@ -81,4 +82,4 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
         except DbtRuntimeError:
             raise
         except Exception as error:
-            raise DbtRuntimeError(str(error)) from error
+            raise SetupFailed(str(error)) from error

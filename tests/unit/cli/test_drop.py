@@ -118,7 +118,7 @@ def test_failures(shop, dbt, orders, quick):
     )
     dbt.fails = "read-only"
     result = shop.run("drop", "orders", "--yes")
-    assert result.exit_code == 1 and "Error: read-only" in result.stderr
+    assert result.exit_code == 1 and "Error MVS-836: read-only" in result.stderr
     shop.destroy("s.old")
     result = shop.run("drop", "s.old", "--dry-run")
     assert result.exit_code == 0 and "cannot be read, so it may not be possible to mark it" in result.stdout

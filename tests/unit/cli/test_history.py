@@ -259,4 +259,4 @@ def test_a_shard_that_cannot_be_read_fails_with_its_error(shop, orders, quick):
     shop.destroy("s.orders")
     result = shop.run("history", "s.orders")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("Error: s.orders: the log of shard")
+    assert result.stderr.startswith("Error: s.orders: MVS-211: the log of shard")

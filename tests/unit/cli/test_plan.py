@@ -274,7 +274,7 @@ def test_a_project_that_dbt_cannot_parse(shop, dbt, monkeypatch):
 
     monkeypatch.setattr(Dbt, "parsed", parsed)
     result = shop.run("plan")
-    assert result.exit_code == 1 and "Error: Compilation Error in model orders" in result.stderr
+    assert result.exit_code == 1 and "Error MVS-836: Compilation Error in model orders" in result.stderr
 
 
 @pytest.mark.parametrize(

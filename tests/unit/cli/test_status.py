@@ -325,7 +325,7 @@ def test_a_shard_that_cannot_be_read_is_shown_with_its_error_beside_the_others(s
     result = shop.run("status", "--wide")
     lines = table(result)
     assert result.exit_code == 1
-    assert lines["s.broken"].startswith("unreadable the log of shard")
+    assert lines["s.broken"].startswith("unreadable MVS-211: the log of shard")
     assert "2025-11-20T14:00:00.001Z" in lines["orders"]
     assert shop.run("status", "orders").exit_code == 0
     assert shop.run("status", "broken").exit_code == 1
@@ -336,7 +336,7 @@ def test_an_input_that_cannot_be_read_fails_the_command_too(shop, orders, quick)
     shop.destroy("s.orders/_inputs/raw")
     result = shop.run("status", "--wide")
     assert result.exit_code == 1
-    assert table(result)["  input raw"].startswith("unreadable the log of shard")
+    assert table(result)["  input raw"].startswith("unreadable MVS-211: the log of shard")
 
 
 def test_a_commit_that_cannot_be_read_is_an_error_of_its_shard(shop, orders):
@@ -366,7 +366,10 @@ def test_a_lost_file_is_an_error_of_its_shard_seen_by_one_listing(shop, orders, 
     assert (result.exit_code, shard["condition"], shard["rows"]) == (1, "unreadable", 4)
     assert f"{lost} {wrong}" in shard["error"] and right["error"] is None
     assert (listed.count("table"), listed.count("batches")) == (2, 2)
-    assert f"orders: shard {shop.at('s.orders')} has lost data: {lost} {wrong}" in shop.run("status").stdout
+    assert (
+        f"orders: MVS-231: shard {shop.at('s.orders')} has lost data: {lost} {wrong}"
+        in shop.run("status").stdout
+    )
 
 
 # parsing the output

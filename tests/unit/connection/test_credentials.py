@@ -9,7 +9,6 @@ from multiprocessing import get_context
 from types import SimpleNamespace
 
 import pytest
-from dbt_common.dataclass_schema import ValidationError
 from dbt_common.events.base_types import EventLevel
 from dbt_common.events.event_manager import EventManager
 from dbt_common.events.functions import env_scrubber
@@ -17,6 +16,7 @@ from dbt_common.events.logger import LoggerConfig
 from dbt_common.events.types import Note
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink import masking
 from dbt.adapters.mvsink.connection.settings import defaults, needs_metastore_lock, session_settings
 from dbt.adapters.mvsink.connections import MvsinkConnectionManager
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -123,7 +123,7 @@ def test_a_wrong_value_is_shown_with_its_name_and_what_is_expected(monkeypatch, 
 
 
 def test_what_is_no_scalar_is_no_server_side_parameter():
-    with pytest.raises(ValidationError, match=r"server_side_parameters.x: a list is not of type 'string'"):
+    with pytest.raises(DbtRuntimeError, match=r"server_side_parameters.x: a list is not of type 'string'"):
         profile(server_side_parameters={"x": ["a", "b"]})
 
 
@@ -151,14 +151,11 @@ SECRET = "hunter2hunter2"
         ({"storage_options": {"AWS_KEY": SECRET}, "port": "x"}, "port: a text is not of type 'integer'"),
     ],
 )
-def test_a_refused_profile_shows_keys_and_never_a_value(options, message):
-    with pytest.raises((DbtRuntimeError, ValidationError)) as raised:
+def test_a_refused_profile_shows_keys_and_never_a_value(options, message, monkeypatch):
+    monkeypatch.setattr(masking, "_pattern", None)  # of other tests' secrets
+    with pytest.raises(DbtRuntimeError) as raised:
         profile(**options)
-    assert (
-        message in raised.value.msg
-        if isinstance(raised.value, DbtRuntimeError)
-        else message in raised.value.message
-    )
+    assert message in raised.value.msg
     trace = "".join(traceback.format_exception(raised.value))
     assert SECRET not in trace.replace(repr(options), "")
 

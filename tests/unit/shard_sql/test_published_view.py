@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.engine import EngineError
+from dbt.adapters.mvsink.shard_sql.errors import UnreadableView
 from dbt.adapters.mvsink.shard_sql.published_view import (
     FILES,
     REDACTED,
@@ -16,7 +17,6 @@ from dbt.adapters.mvsink.shard_sql.published_view import (
     VERSION,
     Catalog,
     Marker,
-    UnreadableView,
     listed_view,
     read_marker,
     read_published,

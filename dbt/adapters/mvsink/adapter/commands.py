@@ -18,6 +18,7 @@ from dbt.adapters.mvsink.adapter.models import MaintainedAdapter
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.engine import Column, DataflowError, parse_type
 from dbt.adapters.mvsink.engine.types import plain
+from dbt.adapters.mvsink.exceptions import MacroRefused
 from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.materialization.catalog_entry import republish
@@ -105,6 +106,11 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
                     catalog = self._credentials().iceberg_catalog
                     warn_of_all(republish(engine, str(relation), handle, published, catalog))
         return json.dumps(asdict(done))
+
+    @available.parse_none
+    def mv_refuse(self, message: str) -> None:
+        """Raises `MacroRefused`."""
+        raise MacroRefused(message)
 
     @available.parse_none
     def mv_rename(self, before: MvsinkRelation | None, after: MvsinkRelation | None, request: str) -> None:

@@ -18,6 +18,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.engine import Engine, EngineError, sql
+from dbt.adapters.mvsink.engine.errors import kind_of
 from dbt.adapters.mvsink.engine.plan_text import same_plan, same_text
 from dbt.adapters.mvsink.engine.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.profile_keys import SESSION
@@ -310,8 +311,8 @@ def engine_error(error: BaseException) -> EngineError:
     whole = "\n".join(texts)
     state = _DATA_STATE.search(whole) or _STATE.search(whole)
     if state is None:
-        return EngineError(texts[0])
+        return kind_of(whole, "")(texts[0])
     for match in _CONDITION.finditer(whole):
         if match[1] == state[1]:
-            return EngineError(match[0], state[1])
-    return EngineError(texts[0], state[1])
+            return kind_of(whole, state[1])(match[0], state[1])
+    return kind_of(whole, state[1])(texts[0], state[1])

@@ -47,13 +47,9 @@ from dbt.adapters.mvsink.profile_keys import SESSION
 from dbt.adapters.mvsink.published import retire
 from dbt.adapters.mvsink.shard import Antichain, OpenShards, ShardClient, ShardState, WriteHandle
 from dbt.adapters.mvsink.shard_sql import Layout, row_count
+from dbt.adapters.mvsink.shard_sql.errors import UnreadableView
 from dbt.adapters.mvsink.shard_sql.properties import held_shards, imported_from, release_holds, release_pause
-from dbt.adapters.mvsink.shard_sql.published_view import (
-    PublishedView,
-    UnreadableView,
-    listed_view,
-    read_if_there,
-)
+from dbt.adapters.mvsink.shard_sql.published_view import PublishedView, listed_view, read_if_there
 from dbt.adapters.mvsink.user_sql.checks import without_end
 
 if TYPE_CHECKING:

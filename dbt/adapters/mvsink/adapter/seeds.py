@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.spark.impl import SparkAdapter
-from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import DataflowError, sql
+from dbt.adapters.mvsink.exceptions import InvalidSeed
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import StorageError
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
@@ -81,7 +81,7 @@ def read_csv(path: str, delimiter: str = ",") -> pa.Table:
             ),
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error) as error:
-        raise DbtRuntimeError(
+        raise InvalidSeed(
             f"seed {path} cannot be read as CSV with delimiter {delimiter!r}: {error}"
         ) from error
 
@@ -93,14 +93,14 @@ def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
         names = next(records, [])
         has_rows = any(records)
     if len({name.lower() for name in names}) < len(names):
-        raise DbtRuntimeError(f"seed {path}: the first line names a column twice: {', '.join(names)}")
+        raise InvalidSeed(f"seed {path}: the first line names a column twice: {', '.join(names)}")
     for name in names:
         try:
             sql.check_name(name)
         except DataflowError as error:
-            raise DbtRuntimeError(f"seed {path}: {error}") from error
+            raise InvalidSeed(f"seed {path}: {error}") from error
     if not any(name.strip() for name in names):
-        raise DbtRuntimeError(f"seed {path} is empty: the first line must name the columns")
+        raise InvalidSeed(f"seed {path} is empty: the first line must name the columns")
     return names, has_rows
 
 
@@ -143,7 +143,7 @@ def _delimiter(model: Mapping[str, Any]) -> str:
     if delimiter is None:
         return ","
     if not isinstance(delimiter, str) or len(delimiter) != 1:
-        raise CompilationError(
+        raise InvalidSeed(
             f"seed {model['name']}: invalid config `delimiter`\n  Got: {delimiter!r}\n  Expected: one character"
         )
     return delimiter
@@ -213,7 +213,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             path = os.path.join(root or "", model["original_file_path"])
             if root and os.path.exists(path):
                 return path
-        raise DbtRuntimeError(f"seed file {model['original_file_path']} is not below {project}")
+        raise InvalidSeed(f"seed file {model['original_file_path']} is not below {project}")
 
     def _stage(self, name: str, table: pa.Table) -> DeltaStorage:
         """A directory of its own, with the table in one file."""
@@ -227,7 +227,7 @@ class SeedAdapter(SparkAdapter, metaclass=AdapterMeta):
             part.close()
         except (StorageError, OSError) as error:
             _remove(storage)
-            raise DbtRuntimeError(
+            raise InvalidSeed(
                 f"seed {name}: cannot stage it below shard_root {masked(credentials.shards)}: {masked(str(error))}"
             ) from error
         return storage

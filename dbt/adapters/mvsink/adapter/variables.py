@@ -63,6 +63,8 @@ BY_NAME = {variable.name: variable for variable in VARIABLES}
 class UnknownVariable(MvsinkError):
     """A variable that is not read anywhere, with a name like one of ours."""
 
+    error_code = "MVS-124"
+
     def __init__(self, name: str, meant: str):
         question = f" Did you mean `{meant}`?" if meant else ""
         super().__init__(
@@ -73,6 +75,8 @@ class UnknownVariable(MvsinkError):
 
 class InvalidVariable(MvsinkError):
     """A variable of ours has a value that is not allowed."""
+
+    error_code = "MVS-125"
 
     def __init__(self, variable: Variable, value: Any):
         super().__init__(

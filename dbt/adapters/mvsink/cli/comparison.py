@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, point_values, refused
+from dbt.adapters.mvsink.cli.errors import WrongUsage
 from dbt.adapters.mvsink.cli.render import (
     Option,
     Output,
@@ -134,7 +135,7 @@ def check_month(by: str | None, columns: Sequence[str]) -> None:
     """Raises `click.UsageError` if ``by`` is none of these dates and timestamps."""
     if by is not None and by.lower() not in [name.lower() for name in columns]:
         allowed = f"one of {', '.join(columns)}" if columns else "none: there is no date and no timestamp"
-        raise click.UsageError(f"--by: got {by!r}, expected {allowed}")
+        raise WrongUsage(f"--by: got {by!r}, expected {allowed}")
 
 
 def _side(past: ShardHistory, point: Point, rows: int) -> Values:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import click
 from dbt.config.profile import Profile, read_profile
 from dbt.config.project import load_raw_project
 from dbt.config.renderer import ProfileRenderer
@@ -19,9 +18,10 @@ from dbt_common.dataclass_schema import ValidationError
 from dbt_common.exceptions import DbtBaseException
 
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
+from dbt.adapters.mvsink.cli.errors import ProfileRefused, text_of
 from dbt.adapters.mvsink.cli.plain_profile import PlainTarget
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
-from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.error_codes import code_of
 
 TYPE = "mvsink"
 
@@ -41,23 +41,23 @@ def read(
         name = Profile.pick_profile_name(profile, renderer.render_value(project.get("profile")))
         raw = read_profile(profiles_dir).get(name)
         if not raw:
-            raise click.UsageError(
+            raise ProfileRefused(
                 f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}"
             )
         chosen, data = Profile.render_profile(raw, name, target, renderer)
         keys = _checked(name, chosen, data)
         return PlainTarget(str(renderer.render_value(project.get("name"))), name, chosen, keys)
     except ValidationError as error:  # its text quotes every value; its message does not
-        raise click.UsageError(str(error.message)) from error
+        raise ProfileRefused(str(error.message)) from error
     except DbtBaseException as error:
-        raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
+        raise ProfileRefused(text_of(error), code_of(error)) from error
 
 
 def _checked(profile: str, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     options = {key: value for key, value in data.items() if key != "threads"}
     kind = options.pop("type", None)
     if kind != TYPE:
-        raise click.UsageError(f"target {name!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
+        raise ProfileRefused(f"target {name!r} of profile {profile!r} is of type {kind!r}, not {TYPE!r}")
     options = MvsinkCredentials.translate_aliases(options)
     MvsinkCredentials.validate(options)
     return options
@@ -70,5 +70,5 @@ def credentials_of(dbt: Dbt) -> MvsinkCredentials:
         credentials = MvsinkCredentials.from_dict(dict(result.keys))
         credentials.belong_to(dbt.project_dir)
     except DbtBaseException as error:
-        raise click.UsageError(masked(str(getattr(error, "msg", None) or error).strip())) from error
+        raise ProfileRefused(text_of(error), code_of(error)) from error
     return credentials

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from dbt.adapters.mvsink.cli.errors import CodedError, NoSuchModel, SeveralModels
 from dbt.adapters.mvsink.history.shard_diff import Query
 from dbt.adapters.mvsink.masking import masked
 
@@ -92,8 +93,10 @@ class MacroOutput:
             self.error = str(event.data.exc).strip()
 
 
-class DbtFailed(click.ClickException):
-    """dbt failed before it had results."""
+class DbtFailed(CodedError):
+    """dbt, or a model that it ran, failed. The text is dbt's, with a code if the error is ours."""
+
+    error_code = "MVS-836"
 
 
 @dataclass(frozen=True)
@@ -208,9 +211,9 @@ def named_model(dbt: Dbt, name: str, manifest: Any) -> Model:
         if name in (each.unique_id, each.name, str(manifest.nodes[each.unique_id].name))
     ]
     if not models:
-        raise click.UsageError(f"there is no model {name!r}")
+        raise NoSuchModel(f"there is no model {name!r}")
     if len(models) > 1:
-        raise click.UsageError(f"{name!r} is several models: {', '.join(each.unique_id for each in models)}")
+        raise SeveralModels(f"{name!r} is several models: {', '.join(each.unique_id for each in models)}")
     return models[0]
 
 

@@ -22,8 +22,17 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from dbt.adapters.mvsink.cli.errors import (
+    CommandFailed,
+    NoSuchModel,
+    SeveralModels,
+    ShardUnreadable,
+    failed,
+    misused,
+)
 from dbt.adapters.mvsink.cli.target import Target
 from dbt.adapters.mvsink.engine import DataflowError
+from dbt.adapters.mvsink.error_codes import code_of
 from dbt.adapters.mvsink.history.points import InvalidPoint, Point, resolve
 from dbt.adapters.mvsink.history.shard_diff import InvalidKey
 from dbt.adapters.mvsink.inputs.version_binding import INPUTS
@@ -104,7 +113,7 @@ class DiscoveredShard:
     def opened(self) -> tuple[ReadHandle, ShardState]:
         """Its reader and state; `click.ClickException` with the error."""
         if self.reader is None or self.state is None:
-            raise click.ClickException(f"{self.relation}: {self.error}")
+            raise ShardUnreadable(f"{self.relation}: {self.error}")
         return self.reader, self.state
 
 
@@ -138,7 +147,7 @@ def _discover(
             for place in (INPUTS, SUMS)
         }
     except Exception as error:
-        return DiscoveredShard(relation, uri, error=words(error))
+        return DiscoveredShard(relation, uri, error=coded(error))
     shard = _open(client, relation, uri)
     if shard is None:
         return None
@@ -166,7 +175,7 @@ def _open(client: ShardClient, relation: str, uri: str) -> DiscoveredShard | Non
     except NotAShard:
         return None
     except Exception as error:  # a broken shard must not hide the others
-        return DiscoveredShard(relation, uri, error=words(error))
+        return DiscoveredShard(relation, uri, error=coded(error))
     return DiscoveredShard(relation, uri, reader, state, owner)
 
 
@@ -185,9 +194,7 @@ def choose(
     for model in models:
         if not isinstance(model, SelectedModel) and not any(model in names(shard) for shard in visible):
             known = ", ".join(sorted({shard.model for shard in visible})) or "none"
-            raise click.UsageError(
-                f"no shard of a model {model!r} below {masked(target.shards)}. Known: {known}"
-            )
+            raise NoSuchModel(f"no shard of a model {model!r} below {masked(target.shards)}. Known: {known}")
     return [shard for shard in visible if not models or any(model in names(shard) for model in models)]
 
 
@@ -200,7 +207,7 @@ def choose_one(
     chosen = choose(shards, target, (model,), all_owners)
     if len(chosen) > 1:
         relations = ", ".join(shard.relation for shard in chosen)
-        raise click.UsageError(f"{model!r} has several shards; name one of {relations}")
+        raise SeveralModels(f"{model!r} has several shards; name one of {relations}")
     return chosen[0]
 
 
@@ -242,6 +249,11 @@ def progress(doing: str) -> Iterator[None]:
 def words(error: BaseException) -> str:
     """The first line of an error's text, because some libraries append a stack trace."""
     return masked(next(iter(str(error).strip().splitlines()), type(error).__name__))
+
+
+def coded(error: BaseException) -> str:
+    """The same, behind the error's code."""
+    return f"{code}: {words(error)}" if (code := code_of(error)) else words(error)
 
 
 @dataclass(frozen=True)
@@ -290,7 +302,7 @@ def failing(what: str, errors: tuple[type[Exception], ...] = (Exception,)) -> It
     try:
         yield
     except errors as error:
-        raise click.ClickException(f"{what}: {words(error)}") from error
+        raise CommandFailed(f"{what}: {words(error)}", code_of(error)) from error
 
 
 @contextmanager
@@ -314,9 +326,9 @@ def refused() -> Iterator[None]:
     try:
         yield
     except (InvalidPoint, InvalidKey) as error:
-        raise click.UsageError(masked(str(error))) from error
+        raise misused(error) from error
     except (DataflowError, ShardError) as error:
-        raise click.ClickException(masked(str(error))) from error
+        raise failed(error) from error
 
 
 # With this, click takes `-1` for an argument. It then also takes misspelled options for arguments,

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import sys
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,6 +17,7 @@ import click
 
 from dbt.adapters.mvsink.__version__ import version
 from dbt.adapters.mvsink.cli.dbt_options import repeated
+from dbt.adapters.mvsink.cli.errors import CodedError, Defect, WrongUsage, failed
 
 MODULES = {  # of `cli.commands`
     "status": "status",
@@ -74,6 +76,20 @@ class Commands(click.Group):
         module = import_module(f"dbt.adapters.mvsink.cli.commands.{MODULES[name]}")
         command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Call the command. What click itself refuses, and what nothing expects, gets a code."""
+        try:
+            return super().invoke(ctx)
+        except (CodedError, click.exceptions.Exit, click.Abort, KeyboardInterrupt, BrokenPipeError):
+            raise
+        except click.UsageError as error:
+            raise WrongUsage(error.format_message(), ctx=error.ctx) from error
+        except (click.ClickException, OSError) as error:  # a disk that is full
+            raise failed(error) from error
+        except Exception as error:
+            traceback.print_exc()
+            raise Defect(ctx.command_path, error) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

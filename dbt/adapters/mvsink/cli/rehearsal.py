@@ -36,6 +36,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     uninterrupted,
 )
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, ShardHistory, find_shards
+from dbt.adapters.mvsink.cli.errors import SchemasCollide
 from dbt.adapters.mvsink.cli.target import Target, load_target
 from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.history.points import LATEST
@@ -210,7 +211,7 @@ def _check(schemas: Sequence[str]) -> None:
     """Raises `click.UsageError` if a model's schema is not one of the temporary ones."""
     wrong = [schema for schema in schemas if not schema.startswith(SCHEMA)]
     if wrong:
-        raise click.UsageError(
+        raise SchemasCollide(
             f"--against runs the models in schemas of its own, but `generate_schema_name` returns {', '.join(wrong)} "
             "regardless of the target's schema. Expected: names that begin with target.schema"
         )

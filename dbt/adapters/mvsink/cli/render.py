@@ -21,6 +21,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from dbt.adapters.mvsink.cli.errors import WrongUsage
 from dbt.adapters.mvsink.durations import iso
 
 MAX_WIDTH = 10_000  # characters of a line if the output is not a terminal
@@ -90,7 +91,7 @@ class Printer:
     def check_can_ask(self, answered: bool, options: str = "--yes") -> None:
         """Raises `click.UsageError` if the form is JSON and the command would have to ask."""
         if not (self.is_text or answered):
-            raise click.UsageError(f"--output json cannot ask: add {options}")
+            raise WrongUsage(f"--output json cannot ask: add {options}")
 
     def text(self, *lines: str) -> None:
         """Lines for people."""

@@ -12,6 +12,7 @@ import click
 from dbt.adapters.mvsink.cli import dbt_options
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, flat
 from dbt.adapters.mvsink.cli.discovery import SelectedModel, progress
+from dbt.adapters.mvsink.cli.errors import NoSuchModel, WrongUsage
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 
 Command = Callable[..., Any]
@@ -49,13 +50,11 @@ def takes_models(*, required: bool = False, with_dbt: bool = False) -> Callable[
                     selected = dbt_of_state.models(flat(select), flat(exclude), dbt_of_state.parsed())
                 chosen += tuple(SelectedModel(model.unique_id) for model in selected if model.maintained)
                 if not chosen:
-                    raise click.UsageError("no maintained models are selected")
+                    raise NoSuchModel("no maintained models are selected")
             elif state:
-                raise click.UsageError(
-                    "--state is what --select and --exclude compare with: give one of them"
-                )
+                raise WrongUsage("--state is what --select and --exclude compare with: give one of them")
             if required and not chosen:
-                raise click.UsageError("which models? Give MODELS, or --select")
+                raise WrongUsage("which models? Give MODELS, or --select")
             others["models"] = chosen
             return command(target, dbt, **others) if with_dbt else command(target, **others)
 

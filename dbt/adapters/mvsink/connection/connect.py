@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.errors import MisusedConnection, NoServer, ServerRefusesSetting
 from dbt.adapters.mvsink.connection.frames import FrameConnection, error_text
 from dbt.adapters.mvsink.connection.servers import require_spark_4
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -41,7 +41,7 @@ def open_connect(credentials: MvsinkCredentials) -> ConnectConnection:
         raise
     except Exception as error:
         reason = first_line(error)
-        raise FailedToConnectError(f"no session on {server}: {reason}\n  {_advice(reason)}") from error
+        raise NoServer(f"no session on {server}: {reason}\n  {_advice(reason)}") from error
 
 
 ADVICE = {  # by what the reason contains
@@ -113,7 +113,7 @@ class ConnectConnection(FrameConnection):
     def _is_exhausted(self) -> bool:
         """Whether all rows have been fetched, rather than none."""
         if self._exhausted is False:
-            raise DbtRuntimeError("over Spark Connect the rows of a statement can be fetched only once")
+            raise MisusedConnection("over Spark Connect the rows of a statement can be fetched only once")
         return self._exhausted is True
 
     def close(self) -> None:
@@ -215,7 +215,7 @@ def _set(session: Any, settings: Mapping[str, str], server: str) -> None:
         except Exception as error:
             if any(word in str(error) for word in LOST):
                 raise
-            raise FailedToConnectError(
+            raise ServerRefusesSetting(
                 f"{server} refuses a setting of `server_side_parameters`, {name}: {first_line(error)}\n"
                 "  Correct it; settings of the server itself are given to the server when it starts"
             ) from error

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import jvm
 from dbt.adapters.mvsink.connection.embedded import LOG_FILE, EmbeddedSpark
+from dbt.adapters.mvsink.connection.errors import MisusedConnection, SparkNotStarted
 from dbt.adapters.mvsink.connection.frames import FrameConnection, error_text
 from dbt.adapters.mvsink.connection.job_progress import jobs_text
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
@@ -55,9 +55,7 @@ def open_session(spark: EmbeddedSpark, credentials: MvsinkCredentials) -> Sessio
         raise
     except Exception as error:
         log = os.path.join(credentials.home, LOG_FILE)
-        raise FailedToConnectError(
-            f"Spark did not start: {error_text(error)}\n  Spark's log: {log}"
-        ) from error
+        raise SparkNotStarted(f"Spark did not start: {error_text(error)}\n  Spark's log: {log}") from error
 
 
 class SessionConnection(FrameConnection):
@@ -137,7 +135,7 @@ class SessionConnection(FrameConnection):
     def analyzed_plan(self) -> str:
         """The analyzed plan of the last statement, a query, as EXPLAIN EXTENDED prints it."""
         if self._frame is None:
-            raise DbtRuntimeError("no statement has run")
+            raise MisusedConnection("no statement has run")
         return whole_tree(self._frame._jdf.queryExecution().analyzed())
 
     def parsed_plan(self, query: str) -> str:

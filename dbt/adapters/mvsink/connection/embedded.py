@@ -33,9 +33,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.mvsink.connection import jvm
+from dbt.adapters.mvsink.connection.errors import SessionEnded
 from dbt.adapters.mvsink.connection.java import (
     COMPILE_LATER,
     ClassArchive,
@@ -56,6 +55,7 @@ from dbt.adapters.mvsink.connection.settings import (
     session_settings,
 )
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.exceptions import WrongProfile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +157,7 @@ class EmbeddedSpark:
 
         ended = self.ended()
         if ended is not None:
-            raise DbtRuntimeError(ended)
+            raise SessionEnded(ended)
         if self._session is not None and not jvm.is_stopped(self._session):
             self._metastore.reclaim(credentials.metastore_timeout)
             return self._session, False
@@ -238,7 +238,7 @@ def require_formats(session: SparkSession, credentials: MvsinkCredentials) -> No
     """`DbtRuntimeError` if a running session was started without a format of this profile."""
     lacking = missing(session.conf.get(EXTENSIONS, "") or "", credentials.formats or ())
     if lacking:
-        raise DbtRuntimeError(
+        raise WrongProfile(
             f"profile: formats {', '.join(lacking)}: this process already has a Spark session, which was started without; "
             "a session gets its formats when it starts"
         )

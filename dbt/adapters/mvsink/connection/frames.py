@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.spark.connections import SparkConnectionWrapper
-from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.errors import Interrupted, MisusedConnection, SessionEnded
 from dbt.adapters.mvsink.connection.job_progress import StatementProgress
 from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.masking import masked
@@ -130,7 +130,7 @@ class FrameConnection(SparkConnectionWrapper):
     def fetch_arrow(self) -> pa.Table:
         """All rows of the last statement, as Arrow."""
         if self._frame is None:
-            raise DbtRuntimeError("no statement has run")
+            raise MisusedConnection("no statement has run")
         with self._statement():
             return self._frame.toArrow()
 
@@ -184,7 +184,7 @@ class FrameConnection(SparkConnectionWrapper):
         self._busy.set()
         try:
             if self._cancelled.is_set():  # checked after _busy is set, so that no cancel is lost
-                raise DbtRuntimeError("cancelled")
+                raise Interrupted("cancelled")
             with self._progress.statement():
                 yield
         except KeyboardInterrupt:
@@ -199,7 +199,7 @@ class FrameConnection(SparkConnectionWrapper):
                     self._leave()
             ended = self._ended(error)
             if ended is not None:
-                raise DbtRuntimeError(ended) from error
+                raise SessionEnded(ended) from error
             raise
         self._busy.clear()
         if jobs:

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.mvsink.credentials import MvsinkCredentials
+from dbt.adapters.mvsink.exceptions import WrongProfile
 from dbt.adapters.mvsink.profile_keys import SESSION
 
 CATALOGS = "spark.sql.catalog."
@@ -68,7 +67,7 @@ def spark_catalog(credentials: MvsinkCredentials) -> SparkCatalog | None:
     if CATALOGS + name in credentials.server_side_parameters:
         return None
     if not _NAME.fullmatch(name):
-        raise DbtRuntimeError(
+        raise WrongProfile(
             f"profile: iceberg_catalog: name\n  Got: {name!r}\n  Expected: letters, digits and `_`, and no digit first, "
             "for Spark gets a catalog of that name; not spark_catalog, which is Spark's own"
         )

@@ -28,11 +28,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.connection import class_archive_maker
 from dbt.adapters.mvsink.connection.class_archive_maker import UNUSED
+from dbt.adapters.mvsink.connection.errors import NoJava
 
 OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 OPTION_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -197,18 +196,16 @@ def check_java() -> Java:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.path.exists(java):
         where = f"JAVA_HOME={home} has no bin/java" if home else "no `java` on PATH"
-        raise DbtRuntimeError(f"Spark needs Java, and none was found ({where}): {INSTALL}")
+        raise NoJava(f"Spark needs Java, and none was found ({where}): {INSTALL}")
     try:
         result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise DbtRuntimeError(f"{java} does not run ({error.strerror}): {INSTALL}") from error
+        raise NoJava(f"{java} does not run ({error.strerror}): {INSTALL}") from error
     text = result.stderr + result.stdout
     match = _VERSION.search(text)
     if match is None:
-        raise DbtRuntimeError(
-            f"{java} does not report its version ({result.stderr.strip()[:200]}): {INSTALL}"
-        )
+        raise NoJava(f"{java} does not report its version ({result.stderr.strip()[:200]}): {INSTALL}")
     version = int(match[1])
     if version < MIN_JAVA:
-        raise DbtRuntimeError(f"Spark needs Java {MIN_JAVA} or newer, {java} is Java {version}: {INSTALL}")
+        raise NoJava(f"Spark needs Java {MIN_JAVA} or newer, {java} is Java {version}: {INSTALL}")
     return Java(java, version, text)

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.java import JavaCommand
+from dbt.adapters.mvsink.exceptions import WrongProfile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -274,9 +274,7 @@ def _words(settings: Mapping[str, str], name: str) -> list[str]:
     try:
         return shlex.split(settings.get(name, ""))
     except ValueError as error:
-        raise DbtRuntimeError(
-            f"profile: server_side_parameters: {name}: {error} in Java's options"
-        ) from error
+        raise WrongProfile(f"profile: server_side_parameters: {name}: {error} in Java's options") from error
 
 
 def _escaped(text: str) -> str:

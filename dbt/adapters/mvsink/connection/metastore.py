@@ -26,9 +26,9 @@ from types import FrameType
 from typing import IO, Any
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection import jvm
+from dbt.adapters.mvsink.connection.errors import Interrupted, MetastoreInUse
 
 logger = AdapterLogger("mvsink")
 DERBY_CLOSED = ("08006", "XJ004")  # SQL states: closed by this call; it was not open
@@ -197,14 +197,14 @@ class MetastoreLock:
             waited = time.monotonic() - started
             if waited >= ENDING and self._is_warm():
                 file.close()
-                raise DbtRuntimeError(
+                raise MetastoreInUse(
                     f"the embedded metastore {self.path.parent} is in use by a warm session of other settings or versions, "
                     f"{self.holder()}: `mvsink session stop --all` ends it"
                 )
             if waited >= timeout or self.path in _timed_out:
                 file.close()
                 _timed_out.add(self.path)
-                raise DbtRuntimeError(
+                raise MetastoreInUse(
                     f"the embedded metastore {self.path.parent} is in use by {self.holder()}, after {timeout:.0f} s. {ALTERNATIVES}"
                 )
             if waited - reported >= REPORT_EVERY:
@@ -212,7 +212,7 @@ class MetastoreLock:
                 reported = waited
             if interrupted(POLL):
                 file.close()
-                raise DbtRuntimeError(
+                raise Interrupted(
                     f"interrupted while waiting for the embedded metastore, in use by {self.holder()}"
                 )
         self._file = file

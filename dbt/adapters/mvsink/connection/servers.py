@@ -12,8 +12,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextvars import copy_context
 from typing import TypeVar
 
-from dbt.adapters.exceptions.connection import FailedToConnectError
-
+from dbt.adapters.mvsink.connection.errors import ServerTooOld
 from dbt.adapters.mvsink.credentials import MIN_PYSPARK
 from dbt.adapters.mvsink.masking import masked
 
@@ -50,7 +49,7 @@ def require_spark_4(server: str, version: str) -> None:
     number = _VERSION.match(version)
     if number and (int(number[1]), int(number[2])) < MIN_PYSPARK:
         needed = ".".join(map(str, MIN_PYSPARK))
-        raise FailedToConnectError(
+        raise ServerTooOld(
             f"{server} runs Spark {masked(number.string.split()[0])}, and dbt-mvsink needs Spark {needed} or newer: "
             "name a server of Spark 4 in the profile"
         )

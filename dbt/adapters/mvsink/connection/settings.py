@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbt_common.exceptions import DbtRuntimeError
-
 from dbt.adapters.mvsink.connection.iceberg_catalog import spark_catalog
 from dbt.adapters.mvsink.credentials import SHARED_METASTORE, MvsinkCredentials
+from dbt.adapters.mvsink.exceptions import WrongProfile
 
 METASTORE_URL = SHARED_METASTORE[0]
 LOCAL = "local[*]"
@@ -168,7 +167,7 @@ def _package(name: str, pyspark: str) -> str:
     packages = FORMATS[name].packages
     package = packages.get(".".join(re.findall(r"\d+", pyspark)[:2]))
     if package is None:
-        raise DbtRuntimeError(
+        raise WrongProfile(
             f"profile: formats\n  Got: {name}, with PySpark {pyspark}\n  Expected: PySpark {' or '.join(packages)}, for which "
             f"{name} has been tested; or a package for yours in `server_side_parameters: {{{PACKAGES}: ...}}`"
         )

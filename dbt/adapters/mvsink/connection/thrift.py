@@ -20,6 +20,7 @@ from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper, SparkConnectionMethod
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+from dbt.adapters.mvsink.connection.errors import NoServer, ServerLost, spark_error
 from dbt.adapters.mvsink.connection.frames import may_change_session
 from dbt.adapters.mvsink.connection.job_progress import StatementProgress
 from dbt.adapters.mvsink.connection.servers import in_time, require_spark_4
@@ -57,7 +58,7 @@ def open_thrift(opens: Callable[[Connection], Connection], connection: Connectio
             partial(opens, connection), OPENS_IN * (1 + retries) + credentials.connect_timeout * retries
         )
     except (FailedToConnectError, TimeoutError) as error:
-        raise FailedToConnectError(
+        raise NoServer(
             f"no connection to the Thrift server {server}: {masked(_reason(error))}\n"
             f"  Check that a server of Spark 4 runs there, and {CHECKED[credentials.method]} of the profile"
         ) from error
@@ -147,14 +148,14 @@ class ThriftConnection(PyhiveConnectionWrapper):
     def _in_words(self, error: Exception) -> DbtRuntimeError:
         lost = next((each for each in (error, error.__cause__) if _is_lost(each)), None)
         if lost is not None:
-            return DbtRuntimeError(
+            return ServerLost(
                 f"the Thrift server {self._server} cannot be reached any more ({masked(str(lost)) or type(lost).__name__}). The "
                 "statement may or may not have run and is not repeated; run again"
             )
         if isinstance(error, DbtRuntimeError) and not isinstance(error, DbtDatabaseError):
             return error
         status = getattr(error.args[0] if error.args else None, "status", None)
-        return DbtDatabaseError(masked(engine_words(str(getattr(status, "errorMessage", None) or error))))
+        return spark_error(engine_words(str(getattr(status, "errorMessage", None) or error)))
 
 
 def engine_words(text: str) -> str:

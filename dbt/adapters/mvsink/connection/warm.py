@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from dbt.adapters.exceptions.connection import FailedToConnectError
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.connection.connect import ConnectConnection, first_line, new_session
+from dbt.adapters.mvsink.connection.errors import WarmSessionFailed
 from dbt.adapters.mvsink.connection.warm_sessions import Presence, WarmPlace, WarmServer
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, check_connect
 
@@ -28,7 +28,7 @@ def open_warm(credentials: MvsinkCredentials, server: WarmServer) -> WarmConnect
     except DbtRuntimeError:
         raise
     except Exception as error:
-        raise FailedToConnectError(
+        raise WarmSessionFailed(
             f"{server.words} gives no session: {first_line(error)}\n  `mvsink session stop` ends it, and the next command "
             "starts its own Spark"
         ) from error

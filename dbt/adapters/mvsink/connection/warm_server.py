@@ -35,6 +35,7 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.__version__ import version
 from dbt.adapters.mvsink.connection import jvm
 from dbt.adapters.mvsink.connection.embedded import EmbeddedSpark
+from dbt.adapters.mvsink.connection.errors import WarmSessionFailed
 from dbt.adapters.mvsink.connection.settings import session_settings
 from dbt.adapters.mvsink.connection.warm_sessions import (
     POLL,
@@ -221,8 +222,8 @@ def require_token(port: int) -> None:
         except grpc.RpcError as error:
             if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
                 return
-            raise DbtRuntimeError(f"the server does not answer: {error.details()}") from error
-    raise DbtRuntimeError(
+            raise WarmSessionFailed(f"the server does not answer: {error.details()}") from error
+    raise WarmSessionFailed(
         "this PySpark's Connect server has no token authentication, so anyone on this machine could use the session: "
         "install PySpark 4.0 or newer"
     )

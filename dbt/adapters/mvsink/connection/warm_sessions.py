@@ -37,10 +37,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.__version__ import version
 from dbt.adapters.mvsink.connection.embedded import LOG_FILE, prepare_home
+from dbt.adapters.mvsink.connection.errors import Interrupted, WarmSessionFailed
 from dbt.adapters.mvsink.connection.job_progress import starting_spark
 from dbt.adapters.mvsink.connection.metastore import interrupted
 from dbt.adapters.mvsink.connection.settings import session_settings
@@ -191,7 +191,7 @@ def start(credentials: MvsinkCredentials, idle: float) -> WarmServer:
         with starting_spark(credentials.progress), _alone(place.path("starting")):
             return place.running() or _launched(credentials, place, idle)
     except OSError as error:  # another user's, or a disk that is full or can only be read
-        raise DbtRuntimeError(f"a warm session keeps files in {place.home / DIRECTORY}: {error}") from error
+        raise WarmSessionFailed(f"a warm session keeps files in {place.home / DIRECTORY}: {error}") from error
 
 
 def _launched(credentials: MvsinkCredentials, place: WarmPlace, idle: float) -> WarmServer:
@@ -234,7 +234,7 @@ def _launched(credentials: MvsinkCredentials, place: WarmPlace, idle: float) -> 
         process.terminate()
     output = masked(log.read_text(errors="replace").strip())
     last = output.splitlines()[-1] if output else f"exit code {process.poll()}"
-    raise DbtRuntimeError(f"the warm session did not start: {last}\n  Its log: {log}")
+    raise WarmSessionFailed(f"the warm session did not start: {last}\n  Its log: {log}")
 
 
 def stop(place: WarmPlace, server: WarmServer) -> bool:
@@ -322,4 +322,4 @@ def _alone(path: Path) -> Iterator[None]:
 def _wait() -> None:
     """A moment. `DbtRuntimeError` after Ctrl-C, which only the main thread gets."""
     if interrupted(POLL):
-        raise DbtRuntimeError("interrupted while the warm session starts")
+        raise Interrupted("interrupted while the warm session starts")

@@ -53,12 +53,16 @@ class TaskSyntax(TaskError):
 class NoHead(TaskSyntax):
     """The text does not start with the head of a task."""
 
+    error_code = "MVS-501"
+
     def __init__(self, place: Place):
         super().__init__(place, f"a continual task is {HEADS}")
 
 
 class SeveralInputs(TaskSyntax):
     """More than one input."""
+
+    error_code = "MVS-502"
 
     def __init__(self, place: Place, actual: Sequence[str]):
         super().__init__(
@@ -71,6 +75,8 @@ class SeveralInputs(TaskSyntax):
 class OwnOutputAsInput(TaskSyntax):
     """`{{ this }}` as the input."""
 
+    error_code = "MVS-503"
+
     def __init__(self, place: Place, this: str):
         super().__init__(place, f"a continual task cannot use its own output {this} as its input")
 
@@ -78,12 +84,16 @@ class OwnOutputAsInput(TaskSyntax):
 class TextAfterStatements(TaskSyntax):
     """Text after the closing parenthesis."""
 
+    error_code = "MVS-504"
+
     def __init__(self, place: Place):
         super().__init__(place, "nothing may follow the closing parenthesis of a continual task")
 
 
 class UnknownStatement(TaskSyntax):
     """A statement that a task cannot run."""
+
+    error_code = "MVS-505"
 
     def __init__(self, place: Place, actual: str):
         super().__init__(
@@ -93,6 +103,8 @@ class UnknownStatement(TaskSyntax):
 
 class WrongTarget(TaskSyntax):
     """A statement that writes to another relation than the task's output."""
+
+    error_code = "MVS-506"
 
     def __init__(self, place: Place, actual: str, this: str):
         super().__init__(
@@ -104,6 +116,8 @@ class WrongTarget(TaskSyntax):
 class SeveralStatements(TaskSyntax):
     """More than one query or predicate in `from transform` or `from retain`."""
 
+    error_code = "MVS-507"
+
     def __init__(self, place: Place, form: str):
         super().__init__(
             place, f"`{form}` takes one, without a `;`. For several statements: on input ... as ( ... )"
@@ -112,6 +126,8 @@ class SeveralStatements(TaskSyntax):
 
 class Fixpoint(TaskSyntax):
     """Statements that would run until nothing changes."""
+
+    error_code = "MVS-508"
 
     def __init__(self, place: Place, actual: str):
         super().__init__(
@@ -123,9 +139,13 @@ class Fixpoint(TaskSyntax):
 class StatementSyntax(TaskSyntax):
     """A statement that cannot be read."""
 
+    error_code = "MVS-509"
+
 
 class DeletesOfAnother(TaskSyntax):
     """`mv_deletes` of a relation that is not the input."""
+
+    error_code = "MVS-510"
 
     def __init__(self, place: Place, input: str):
         super().__init__(
@@ -136,6 +156,8 @@ class DeletesOfAnother(TaskSyntax):
 class ContentsOfAnother(TaskSyntax):
     """`mv_contents` of a relation that is not the input."""
 
+    error_code = "MVS-520"
+
     def __init__(self, place: Place, input: str):
         super().__init__(
             place,
@@ -145,6 +167,8 @@ class ContentsOfAnother(TaskSyntax):
 
 class NoOutputColumns(TaskError):
     """The output's columns are not defined."""
+
+    error_code = "MVS-511"
 
     def __init__(self, model: str):
         super().__init__(
@@ -163,6 +187,8 @@ class StatementColumns(TaskError):
 class TypeMismatch(StatementColumns):
     """A value that the engine would not store in the column."""
 
+    error_code = "MVS-512"
+
     def __init__(self, statement: int, column: str, expected: str, actual: str):
         super().__init__(
             statement, f'column "{column}" is of type {expected} but expression is of type {actual}'
@@ -172,6 +198,8 @@ class TypeMismatch(StatementColumns):
 class TooManyExpressions(StatementColumns):
     """More values than columns."""
 
+    error_code = "MVS-513"
+
     def __init__(self, statement: int):
         super().__init__(statement, "INSERT has more expressions than target columns")
 
@@ -179,12 +207,16 @@ class TooManyExpressions(StatementColumns):
 class TooFewExpressions(StatementColumns):
     """Fewer values than columns."""
 
+    error_code = "MVS-514"
+
     def __init__(self, statement: int):
         super().__init__(statement, "INSERT has fewer expressions than target columns")
 
 
 class UnknownTargetColumn(StatementColumns):
     """A column that the output does not have."""
+
+    error_code = "MVS-515"
 
     def __init__(self, statement: int, column: str, allowed: Sequence[str]):
         super().__init__(
@@ -196,6 +228,8 @@ class UnknownTargetColumn(StatementColumns):
 class RepeatedColumn(StatementColumns):
     """A column that is assigned twice."""
 
+    error_code = "MVS-516"
+
     def __init__(self, statement: int, column: str):
         super().__init__(statement, f'column "{column}" is given more than once')
 
@@ -204,6 +238,8 @@ class StatementFailed(TaskError):
     """A statement failed in the engine. Earlier commits stay; the next run continues after them.
     ``more`` are further lines of the message.
     """
+
+    error_code = "MVS-517"
 
     def __init__(self, model: str, statement: str, error: EngineError, more: str = ""):
         super().__init__(f"{model}: statement {statement}: {error.message}{more}")
@@ -241,6 +277,8 @@ class ReferenceFails(TaskError):
     that it was read at its newest time, which is before the pending one.
     """
 
+    error_code = "MVS-518"
+
     def __init__(self, model: str, broken: str, *, healed: bool, late: bool):
         name = model.rsplit(".", 1)[-1]
         since = "It has healed since" if healed else "It holds it at its newest time, too"
@@ -254,6 +292,8 @@ class ReferenceFails(TaskError):
 
 class ColumnsOfOutputChanged(TaskError):
     """The statements' columns are not the output's, and a task's output cannot be recomputed."""
+
+    error_code = "MVS-519"
 
     def __init__(self, model: str, changes: Sequence[str]):
         super().__init__(

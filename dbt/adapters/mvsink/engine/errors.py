@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -13,6 +14,8 @@ class EngineError(DataflowError):
     """The engine refused a statement, or the statement failed. `sqlstate` has five characters or is
     empty.
     """
+
+    error_code = "MVS-600"
 
     def __init__(self, message: str, sqlstate: str = ""):
         super().__init__(message)
@@ -33,8 +36,65 @@ class EngineError(DataflowError):
         return self.sqlstate == "42P01"
 
 
+class UnreadableSql(EngineError):
+    """The engine's parser does not take the statement."""
+
+    error_code = "MVS-601"
+
+
+class UnknownInSql(EngineError):
+    """The statement names a table, column, function or schema that does not exist."""
+
+    error_code = "MVS-602"
+
+
+class SqlRefused(EngineError):
+    """The statement has a meaning, but types, groups or columns in it do not fit."""
+
+    error_code = "MVS-603"
+
+
+class ValueRefused(EngineError):
+    """A value for which an expression has no result: in ANSI mode an overflow, a cast, an index."""
+
+    error_code = "MVS-604"
+
+
+class UnreadableFiles(EngineError):
+    """The files of a relation that the statement reads cannot be read."""
+
+    error_code = "MVS-605"
+
+
+_UNREADABLE = re.compile(
+    r"\[(?:FAILED_READ_FILE|CANNOT_READ_|FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA"
+    r"|FILE_NOT_EXIST|INCONSISTENT_BEHAVIOR_CROSS_VERSION\.READ|MALFORMED_RECORD_IN_PARSING|MALFORMED_CSV_RECORD"
+    r"|INVALID_JSON_RECORD)|FileNotFoundException|is not a Parquet file"
+)
+_UNKNOWN = ("42P01", "42703", "42704", "42883", "42S02")  # SQLSTATEs of names that mean nothing
+
+
+def kind_of(message: str, sqlstate: str) -> type[EngineError]:
+    """The class of an error of the engine, by its text and its SQLSTATE.
+
+    >>> kind_of("[UNRESOLVED_COLUMN] ...", "42703").__name__
+    'UnknownInSql'
+    """
+    if _UNREADABLE.search(message):
+        return UnreadableFiles
+    if sqlstate == "42601":
+        return UnreadableSql
+    if sqlstate in _UNKNOWN:
+        return UnknownInSql
+    if sqlstate[:2] in ("21", "22", "23"):
+        return ValueRefused
+    return SqlRefused if sqlstate[:2] in ("42", "0A") else EngineError
+
+
 class UnsupportedType(DataflowError):
     """A column's type cannot be stored or compared faithfully."""
+
+    error_code = "MVS-620"
 
     def __init__(self, column: str, type_: str, allowed: Sequence[str]):
         super().__init__(
@@ -44,6 +104,8 @@ class UnsupportedType(DataflowError):
 
 class SubstitutedName(DataflowError):
     """Spark would replace a variable in the name of a column or a field."""
+
+    error_code = "MVS-621"
 
     def __init__(self, name: str):
         super().__init__(
@@ -55,6 +117,8 @@ class SubstitutedName(DataflowError):
 class SettingRefused(DataflowError):
     """The session has a setting that makes shard files inexact, and it cannot be changed."""
 
+    error_code = "MVS-622"
+
     def __init__(self, name: str, value: str, wanted: str, reason: str):
         super().__init__(
             f"the session's {name} is {value}, and staged files need {wanted}; it cannot be set: {reason}. Nothing was written. Have the "
@@ -64,6 +128,8 @@ class SettingRefused(DataflowError):
 
 class ReservedColumn(DataflowError):
     """A column's name starts with the reserved prefix."""
+
+    error_code = "MVS-623"
 
     def __init__(self, column: str):
         super().__init__(f"column `{column}`: names that start with `_mv_` are reserved; rename the column")

@@ -51,6 +51,8 @@ class InvalidPoint(DataflowError):
 class NotAPoint(InvalidPoint):
     """The text is not a point in time, and no run in the log has such an invocation id."""
 
+    error_code = "MVS-801"
+
     def __init__(self, name: str, text: str, runs: Sequence[str] = ()):
         listed = f"; the newest runs in its log: {_listed(runs)}" if runs else ""
         super().__init__(f"{name}: invalid point in time\n  Got: {text!r}\n  Expected: {FORMS}{listed}")
@@ -58,6 +60,8 @@ class NotAPoint(InvalidPoint):
 
 class AmbiguousRun(InvalidPoint):
     """Several invocation ids begin with the text. ``runs`` are these, each with its time."""
+
+    error_code = "MVS-802"
 
     def __init__(self, name: str, text: str, runs: Sequence[str]):
         super().__init__(
@@ -67,6 +71,8 @@ class AmbiguousRun(InvalidPoint):
 
 class TooFarBack(InvalidPoint):
     """There are not so many runs that changed contents."""
+
+    error_code = "MVS-803"
 
     def __init__(self, name: str, text: str, known: int):
         runs = "1 run" if known == 1 else f"{known} runs"
@@ -79,6 +85,8 @@ class EarlierGeneration(InvalidPoint):
     """A run of an earlier generation. ``begun`` (ms) is when the present generation was
     committed.
     """
+
+    error_code = "MVS-804"
 
     def __init__(self, name: str, text: str, run: str, generation: int, begun: int):
         super().__init__(
@@ -93,6 +101,8 @@ class OutsideHistory(InvalidPoint):
     ``begun`` (ms) is when the commit was made that replaced everything before; None if the config
     decides how far back the history goes.
     """
+
+    error_code = "MVS-805"
 
     def __init__(
         self, name: str, text: str, what: str, time: int, state: ShardState, begun: int | None = None

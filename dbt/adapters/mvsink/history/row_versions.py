@@ -30,6 +30,8 @@ STOOD, UNTIL, REPEATED = "_mv_stood", "_mv_until", "_mv_repeated"
 class ColumnTaken(DataflowError):
     """The shard has a column of a name that the history adds."""
 
+    error_code = "MVS-806"
+
     def __init__(self, column: str, added: Sequence[str]):
         super().__init__(
             f"its column `{column}` has the name of one that a history adds ({', '.join(added)}): rename it in the model"
@@ -38,6 +40,8 @@ class ColumnTaken(DataflowError):
 
 class UnknownKey(DataflowError):
     """A column of the key is not the shard's, or cannot be compared."""
+
+    error_code = "MVS-807"
 
     def __init__(self, value: object, allowed: Sequence[str]):
         super().__init__(

@@ -30,12 +30,16 @@ REPEATED = f"{BEFORE} > 1 or {BEFORE} + {ADDED} - {REMOVED} > 1"
 class NothingInCommon(DataflowError):
     """The two sides have no column that can be compared."""
 
+    error_code = "MVS-808"
+
     def __init__(self, a: Sequence[str], b: Sequence[str]):
         super().__init__(f"no column is on both sides: A has {', '.join(a)}; B has {', '.join(b)}")
 
 
 class InvalidKey(DataflowError):
     """A column of the key is not on both sides, or cannot be a key."""
+
+    error_code = "MVS-809"
 
     def __init__(self, column: str, problem: str, allowed: Sequence[str]):
         super().__init__(f"invalid key\n  Got: {column!r}{problem}\n  Expected: any of {', '.join(allowed)}")

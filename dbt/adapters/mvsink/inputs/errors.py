@@ -17,6 +17,8 @@ class InputError(DataflowError):
 class HistoryGone(InputError):
     """Needed history of a shard is gone or does not exist yet. ``problem`` names both bounds."""
 
+    error_code = "MVS-401"
+
     def __init__(self, input_id: str, problem: str):
         super().__init__(f"input {input_id}: {problem}")
 
@@ -28,6 +30,8 @@ class UnreadableVersion(InputError):
 class VersionsGone(UnreadableVersion):
     """The log of a version was cleaned up."""
 
+    error_code = "MVS-402"
+
     def __init__(self, table: str, asked: int, oldest: int, newest: int):
         super().__init__(
             f"table {table}: version {asked} cannot be read any more, its log was cleaned up; the readable times are [{oldest}, {newest}]. "
@@ -37,6 +41,8 @@ class VersionsGone(UnreadableVersion):
 
 class FilesGone(InputError):
     """Data files that a version needs were removed from storage (VACUUM)."""
+
+    error_code = "MVS-403"
 
     def __init__(self, table: str, path: str, number: int, versions: tuple[int, int]):
         super().__init__(
@@ -49,6 +55,8 @@ class FilesGone(InputError):
 class DeletionVectors(UnreadableVersion):
     """Files of a version have deletion vectors of more rows than fit a query."""
 
+    error_code = "MVS-404"
+
     def __init__(self, table: str, path: str, version: int):
         super().__init__(
             f"table {table}: file {path} of version {version} has a deletion vector, which cannot be read here. "
@@ -59,6 +67,8 @@ class DeletionVectors(UnreadableVersion):
 class UnsupportedTable(InputError):
     """A table has a feature because of which its files cannot be read as plain Parquet."""
 
+    error_code = "MVS-405"
+
     def __init__(self, table: str, feature: str):
         super().__init__(
             f"table {table}: it has {feature}, which is not supported for an input; use a table without it"
@@ -68,12 +78,16 @@ class UnsupportedTable(InputError):
 class NoSuchTable(InputError):
     """There is no table where one was expected."""
 
+    error_code = "MVS-406"
+
     def __init__(self, table: str, problem: str, format: str = "Delta"):
         super().__init__(f"there is no {format} table at {table}: {problem}")
 
 
 class TableReplaced(InputError):
     """Another table has replaced the table that was bound."""
+
+    error_code = "MVS-407"
 
     def __init__(self, table: str, bound: int, newest: int):
         super().__init__(
@@ -85,6 +99,8 @@ class TableReplaced(InputError):
 class SnapshotGone(UnreadableVersion):
     """A snapshot of an Iceberg table has expired."""
 
+    error_code = "MVS-408"
+
     def __init__(self, table: str, asked: int):
         super().__init__(
             f"table {table}: its snapshot {asked} has expired, so what changed since then cannot be read. Keep snapshots longer "
@@ -94,6 +110,8 @@ class SnapshotGone(UnreadableVersion):
 
 class NotADescendant(InputError):
     """The present snapshot of an Iceberg table does not continue the one that was read last."""
+
+    error_code = "MVS-409"
 
     def __init__(self, table: str, bound: int, newest: int):
         super().__init__(
@@ -105,6 +123,8 @@ class NotADescendant(InputError):
 class FileVanished(InputError):
     """A data file of an append-only input was removed or rewritten."""
 
+    error_code = "MVS-410"
+
     def __init__(self, input_id: str, paths: Sequence[str]):
         super().__init__(
             f"input {input_id} is append-only (input_files: append_only), but {len(paths)} of its data files were removed or "
@@ -115,6 +135,8 @@ class FileVanished(InputError):
 class ColumnsChanged(InputError):
     """Columns that were bound were removed from the input, or have other types."""
 
+    error_code = "MVS-411"
+
     def __init__(self, input_id: str, differences: Sequence[str]):
         super().__init__(
             f"input {input_id}: its columns have changed ({'; '.join(differences)}). To start again, reset the task"
@@ -123,6 +145,8 @@ class ColumnsChanged(InputError):
 
 class ZoneChanged(InputError):
     """Times without a zone were read in another session's zone."""
+
+    error_code = "MVS-412"
 
     def __init__(self, input_id: str, before: str, now: str):
         super().__init__(
@@ -135,6 +159,8 @@ class ZoneChanged(InputError):
 class SessionReadsOtherwise(InputError):
     """Because of a setting of the session, Spark reads files differently from their table."""
 
+    error_code = "MVS-413"
+
     def __init__(self, table: str, setting: str):
         super().__init__(
             f"table {table}: with {setting} Spark reads its data files otherwise than the table itself, so its changes cannot be "
@@ -145,6 +171,8 @@ class SessionReadsOtherwise(InputError):
 class FilesChanging(InputError):
     """A table's files kept changing while they were read."""
 
+    error_code = "MVS-414"
+
     def __init__(self, input_id: str, tries: int):
         super().__init__(
             f"input {input_id}: its files changed each of {tries} times that they were read; another process is writing to it"
@@ -154,6 +182,8 @@ class FilesChanging(InputError):
 class TooManyFiles(InputError):
     """The names of the files to read do not fit into a query."""
 
+    error_code = "MVS-415"
+
     def __init__(self, table: str, number: int):
         super().__init__(
             f"table {table}: {number} files are too many to name in one query; combine them (OPTIMIZE)"
@@ -162,6 +192,8 @@ class TooManyFiles(InputError):
 
 class ModeChanged(InputError):
     """`input_files` differs from its value when the input was first bound."""
+
+    error_code = "MVS-416"
 
     def __init__(self, input_id: str, configured: str, bound: str):
         super().__init__(

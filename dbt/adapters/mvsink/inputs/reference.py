@@ -47,6 +47,8 @@ from dbt.adapters.mvsink.user_sql.words import parts
 class NotReadableThen(DataflowError):
     """A query needs history that the shard does not have."""
 
+    error_code = "MVS-417"
+
     def __init__(self, name: str, asked: str, state: ShardState, hint: str = ""):
         super().__init__(
             f"{name} cannot be read {asked}: the readable times are [{bound(state.since)}, {bound(state.upper)})"
@@ -58,6 +60,8 @@ class OtherRefresh(DataflowError):
     """After the versions of tables were determined, another run changed the time at which the
     contents are due.
     """
+
+    error_code = "MVS-418"
 
     def __init__(self, time: int):
         super().__init__(

@@ -31,7 +31,8 @@ from dbt.adapters.mvsink.exceptions import UnknownAudit
 from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.definition import ansi_mode
 from dbt.adapters.mvsink.materialization.warn import warnings_are_errors
-from dbt.adapters.mvsink.shard_sql.published_view import UnreadableView, read_published
+from dbt.adapters.mvsink.shard_sql.errors import UnreadableView
+from dbt.adapters.mvsink.shard_sql.published_view import read_published
 from dbt.adapters.mvsink.sink import Audit, AuditScope
 from dbt.adapters.mvsink.user_sql.checks import without_end
 from dbt.adapters.mvsink.user_sql.deciding_rows import deciding_rows

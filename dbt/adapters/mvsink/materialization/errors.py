@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 
 from dbt.adapters.mvsink.engine import DataflowError, EngineError
-from dbt.adapters.mvsink.exceptions import MvsinkError
+from dbt.adapters.mvsink.error_codes import code_of
+from dbt.adapters.mvsink.exceptions import InternalError, MvsinkError, SystemRefused
 from dbt.adapters.mvsink.shard import ShardError
 
 LOWER_ERRORS = (DataflowError, ShardError)
@@ -19,13 +20,22 @@ def translate(model: str, error: Exception) -> DbtRuntimeError:
     if isinstance(error, EngineError) and isinstance(error.__cause__, DbtRuntimeError):
         return error.__cause__
     message = str(error)
-    return MvsinkError(message if message.startswith(f"{model}: ") else f"{model}: {message}")
+    named = message if message.startswith(f"{model}: ") else f"{model}: {message}"
+    return MvsinkError(named, code_of(error))
 
 
 @contextmanager
 def translated(model: str) -> Iterator[None]:
-    """Errors of the lower layers leave this block as errors of dbt's."""
+    """Errors of the lower layers leave this block as errors of dbt's, and what nothing expects as
+    `InternalError`.
+    """
     try:
         yield
     except LOWER_ERRORS as error:
         raise translate(model, error) from error
+    except DbtBaseException:
+        raise
+    except OSError as error:
+        raise SystemRefused(model, error) from error
+    except Exception as error:
+        raise InternalError(f"running {model}", error) from error

@@ -22,6 +22,8 @@ _ahead: PerInvocation[dict[str, int]] = PerInvocation(dict)  # the storage's clo
 class FutureRun(MvsinkError):
     """The run's time is over a day ahead of the storage's clock."""
 
+    error_code = "MVS-123"
+
     def __init__(self, model: str, time: int, now: int):
         super().__init__(
             f"{model}: the run's time is over a day ahead of the clock: nothing could be written to its shard until then\n"

@@ -50,6 +50,8 @@ def in_use(recorded: Callable[[str], int | None]) -> bool:
 class SumsOfOtherRefresh(DataflowError):
     """While the sums were brought to ``at`` (ms), another run made the refresh ``time`` due."""
 
+    error_code = "MVS-127"
+
     def __init__(self, at: int, time: int):
         super().__init__(
             f"its sums are those of {iso(at)}, and another run has made the refresh of {iso(time)} due meanwhile; "

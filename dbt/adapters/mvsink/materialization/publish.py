@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.engine import Column, DataflowError, Engine, EngineErro
 from dbt.adapters.mvsink.engine.whole_rows import row_hash
 from dbt.adapters.mvsink.materialization import grants
 from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHandle
+from dbt.adapters.mvsink.shard.errors import KeepsChanging
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed, scans, with_several
 from dbt.adapters.mvsink.shard_sql.layout import live_errors
@@ -45,6 +46,8 @@ NUMBERS = re.compile(r"\b\d+L?\b")
 class ViewTooLong(DataflowError):
     """The metastore could not keep the text of the view."""
 
+    error_code = "MVS-128"
+
     def __init__(self, columns: int, characters: int, text: int, limit: int):
         super().__init__(
             f"{columns} columns with names of {characters} characters together make a view whose text can reach {text} characters; the "
@@ -55,6 +58,8 @@ class ViewTooLong(DataflowError):
 
 class ViewNotReadable(DataflowError):
     """Readers of the view would get an error of the engine."""
+
+    error_code = "MVS-129"
 
     def __init__(self, relation: str, message: str):
         super().__init__(
@@ -114,7 +119,7 @@ def publish(
             _show(engine, wanted, renaming=True)
         if fingerprint(handle.state()) == fingerprint(wanted.state):
             return wanted.state
-    raise RuntimeError(
+    raise KeepsChanging(
         f"{relation}: the shard's files changed {limits.PUBLISH_ROUNDS} times while its view was being published"
     )
 

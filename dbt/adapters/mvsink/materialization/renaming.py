@@ -32,6 +32,8 @@ from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
 class NameTaken(DataflowError):
     """The new name is another relation's."""
 
+    error_code = "MVS-131"
+
     def __init__(self, relation: str):
         super().__init__(f"{relation} exists and does not show this shard: drop it or rename it first")
 

@@ -56,6 +56,8 @@ class LostPlace(ShardError):
     lose its history.
     """
 
+    error_code = "MVS-130"
+
     def __init__(self, root: str, path: str, problem: str):
         super().__init__(
             f"{root}/{path}, which leads to the shard of a renamed model, {problem}\n  Expected: the shard back in its place, "

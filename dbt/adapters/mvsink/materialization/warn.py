@@ -15,11 +15,14 @@ from dbt_common.events.event_manager_client import get_event_manager
 from dbt_common.events.functions import warn_or_error
 from dbt_common.exceptions import DbtRuntimeError, EventCompilationError
 
+from dbt.adapters.mvsink.error_codes import Coded
 from dbt.adapters.mvsink.masking import masked
 
 
-class WarningsAsErrors(DbtRuntimeError):
+class WarningsAsErrors(Coded, DbtRuntimeError):
     """Several warnings, where warnings are errors."""
+
+    error_code = "MVS-126"
 
     CODE = 10_101
     MESSAGE = "dbt-mvsink warnings as errors"

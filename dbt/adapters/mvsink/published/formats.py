@@ -30,6 +30,8 @@ INSTALL_PYICEBERG = "pip install 'dbt-mvsink[iceberg]'"
 class NoPyiceberg(InvalidUsage):
     """The package that writes Iceberg's metadata is missing."""
 
+    error_code = "MVS-252"
+
     def __init__(self, error: ImportError):
         super().__init__(
             f"`file_format: iceberg` needs pyiceberg, and it cannot be imported ({error}): {INSTALL_PYICEBERG}"
@@ -38,6 +40,8 @@ class NoPyiceberg(InvalidUsage):
 
 class NoCatalog(InvalidUsage):
     """A table has an entry in a catalog that the profile does not name."""
+
+    error_code = "MVS-253"
 
     def __init__(self, entry: str):
         super().__init__(

@@ -43,6 +43,8 @@ _creating = threading.Lock()  # held by the thread that creates something in a c
 class AnotherTable(InvalidUsage):
     """The catalog's entry is not this model's."""
 
+    error_code = "MVS-250"
+
     def __init__(self, name: str, location: str, wanted: str):
         super().__init__(
             f"`{name}` in the Iceberg catalog is another table\n  Got: location {location}\n  Expected: no table of that name, or one at {wanted}; "

@@ -51,6 +51,8 @@ PRIMITIVES: dict[pa.DataType, Callable[[], ice.IcebergType]] = {
 class NoIcebergType(InvalidUsage):
     """A column whose type an Iceberg table of format version 2 cannot have."""
 
+    error_code = "MVS-251"
+
     def __init__(self, column: str, kind: pa.DataType):
         super().__init__(
             f"column `{column}` cannot be in an Iceberg table\n  Got: {kind}\n  Expected: {ALLOWED}, and arrays, maps and structs of them"

@@ -51,7 +51,7 @@ from dbt.adapters.mvsink.shard import (
     WriteHandle,
     files_number,
 )
-from dbt.adapters.mvsink.shard.errors import Conflict, VersionTaken
+from dbt.adapters.mvsink.shard.errors import KeepsChanging, VersionTaken
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard.stored import Unreadable
 from dbt.adapters.mvsink.shard_sql import Layout
@@ -136,7 +136,7 @@ def publish(
         if version and version % KEEP_EVERY == 0:
             _keep_in_order(handle, table)
         return Publication(version, changed=True, undone=live.undone(described))
-    raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
+    raise KeepsChanging(f"the table of {handle.uri} changed {MAX_ROUNDS} times while it was being published")
 
 
 def _keep_in_order(handle: WriteHandle, table: PublishedTable) -> None:

@@ -27,6 +27,8 @@ CATALOGS = "spark.sql.catalog."  # tables of formats that a session adds have no
 class UnreachableShard(DataflowError):
     """A view names a shard that cannot be opened."""
 
+    error_code = "MVS-440"
+
     def __init__(self, name: str, uri: str, problem: str):
         super().__init__(f"reference {name}: its shard {uri} cannot be opened: {problem}")
 

@@ -28,13 +28,19 @@ class ShardError(Exception):
 class InvalidUsage(ShardError):
     """The caller broke the contract. Nothing happened."""
 
+    error_code = "MVS-201"
+
 
 class NotAShard(InvalidUsage):
     """There is no table, or a Delta table that is not a shard."""
 
+    error_code = "MVS-202"
+
 
 class SchemaMismatch(InvalidUsage):
     """The shard has other columns."""
+
+    error_code = "MVS-203"
 
     def __init__(self, uri: str, differences: Sequence[str]):
         super().__init__(f"shard {uri} has other columns: {'; '.join(differences)}")
@@ -43,6 +49,8 @@ class SchemaMismatch(InvalidUsage):
 
 class ShardReplaced(InvalidUsage):
     """The shard has a new generation; handles of the old one can no longer be used."""
+
+    error_code = "MVS-204"
 
     def __init__(self, uri: str, mine: int, current: int):
         super().__init__(
@@ -57,6 +65,8 @@ class Conflict(ShardError):
 class UpperMismatch(Conflict):
     """The shard's upper is not the expected one. ``current`` is the upper at that moment."""
 
+    error_code = "MVS-205"
+
     def __init__(self, current: Antichain, expected: Antichain):
         super().__init__(f"the shard's upper is {current!r}, expected {expected!r}")
         self.current = current
@@ -66,21 +76,37 @@ class UpperMismatch(Conflict):
 class FilesChanged(Conflict):
     """Files that a commit relies on are no longer live, or the version is not the expected one."""
 
+    error_code = "MVS-206"
+
+
+class KeepsChanging(Conflict):
+    """Other writers were faster every time."""
+
+    error_code = "MVS-217"
+
 
 class StorageError(ShardError):
     """The storage failed, definitely; nothing happened."""
+
+    error_code = "MVS-207"
 
 
 class Unreachable(StorageError):
     """A file could not be read, listed, written or deleted. A later attempt may succeed."""
 
+    error_code = "MVS-208"
+
 
 class NotPermitted(Unreachable):
     """The storage refuses this process the access."""
 
+    error_code = "MVS-209"
+
 
 class NothingStaged(StorageError):
     """An engine reported that it wrote files into the directory ``uri``; this process sees none."""
+
+    error_code = "MVS-210"
 
     def __init__(self, uri: str):
         super().__init__(
@@ -93,6 +119,8 @@ class NothingStaged(StorageError):
 class LogDamaged(StorageError):
     """The log is unreadable or invalid, and waiting does not help. The message says what to do."""
 
+    error_code = "MVS-211"
+
     def __init__(self, uri: str, what: str):
         super().__init__(f"the log of shard {uri} is damaged: {what}")
 
@@ -100,9 +128,13 @@ class LogDamaged(StorageError):
 class OutsideShard(StorageError):
     """A path leads out of the shard's directory. Nothing there is read or deleted."""
 
+    error_code = "MVS-212"
+
 
 class UnresolvedCommit(StorageError):
     """The log was unreadable after a commit was sent: it may have happened. Staged files stay."""
+
+    error_code = "MVS-213"
 
 
 class VersionTaken(Exception):

@@ -41,6 +41,8 @@ class Compacted(InvalidUsage):
     it.
     """
 
+    error_code = "MVS-214"
+
     def __init__(self, frontier: Antichain, since: Antichain, upper: Antichain):
         super().__init__(
             f"the changes from {frontier!r} on are compacted: complete from {since.step_forward()!r} to {upper!r}"
@@ -50,6 +52,8 @@ class Compacted(InvalidUsage):
 
 class Ahead(InvalidUsage):
     """Updates were delivered up to ``frontier``, but the shard ends before that, at ``upper``."""
+
+    error_code = "MVS-215"
 
     def __init__(self, uri: str, frontier: Antichain, upper: Antichain):
         super().__init__(
@@ -61,6 +65,8 @@ class Ahead(InvalidUsage):
 
 class ErrorsRecorded(InvalidUsage):
     """A step has an error update: at ``time`` (ms) an error began or ended."""
+
+    error_code = "MVS-216"
 
     def __init__(self, time: int, message: str):
         super().__init__(f"an error is recorded at {time}: {message}")

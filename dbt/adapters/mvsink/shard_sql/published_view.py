@@ -29,10 +29,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from dbt.adapters.mvsink.engine import DataflowError, EngineError
+from dbt.adapters.mvsink.engine import EngineError
 from dbt.adapters.mvsink.masking import without_credentials
 from dbt.adapters.mvsink.shard.state import TABLE, ShardState
 from dbt.adapters.mvsink.shard.stored import Unreadable, a_text, an_integer, member, parsed
+from dbt.adapters.mvsink.shard_sql.errors import UnreadableView
 from dbt.adapters.mvsink.shard_sql.layout import MAX_BROADCAST
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 
@@ -43,7 +44,6 @@ PATTERNS = "Expected: patterns that match none of them, in the Spark session tha
 # kept by the metastore itself, or written elsewhere in the statement
 BY_THE_METASTORE = ("transient_lastDdlTime", "comment")
 REDACTED = "*********(redacted)"  # what Spark gives in place of a value
-SETTINGS = "spark.redaction.regex, spark.sql.redaction.options.regex"
 DETAILS = ("# Detailed Table Information", "", "")
 _CLOSING_AFTER_BACKSLASH = re.compile(r"'\)\n(?:AS|WITH SCHEMA) ")
 _CLOSING = re.compile(r"(?<!\\)" + _CLOSING_AFTER_BACKSLASH.pattern)
@@ -71,17 +71,6 @@ class Catalog(Protocol):
     def view_here(self, view: str) -> Mapping[str, Any] | None:
         """See `Engine.view_here`."""
         return None
-
-
-class UnreadableView(DataflowError):
-    """A view's properties are redacted, and neither its text nor SHOW CREATE TABLE has them."""
-
-    def __init__(self, relation: str, keys: Sequence[str], remedy: str):
-        names = ", ".join(f"`{key}`" for key in keys)
-        super().__init__(
-            f"cannot read the view {relation}: Spark redacts its properties {names}, because their names or values match one of "
-            f"{SETTINGS}\n  {remedy}"
-        )
 
 
 @dataclass(frozen=True)

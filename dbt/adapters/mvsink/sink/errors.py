@@ -15,6 +15,8 @@ from dbt.adapters.mvsink.limits import DAY
 class SchemaChanged(DataflowError):
     """The query's columns differ from the shard's and `on_schema_change` is `fail`."""
 
+    error_code = "MVS-301"
+
     def __init__(self, changes: Sequence[str]):
         super().__init__(
             "the columns of the query differ from the shard's, and on_schema_change is 'fail': "
@@ -28,6 +30,8 @@ class HistoryWouldEnd(DataflowError):
     more than a day of history: from ``since`` on, ``history`` ms long.
     """
 
+    error_code = "MVS-302"
+
     def __init__(self, changes: Sequence[str], since: int, history: int):
         super().__init__(
             f"the columns of the query differ from the shard's: {'; '.join(changes)}. That needs a new generation, which would "
@@ -40,6 +44,8 @@ class HistoryWouldEnd(DataflowError):
 class NeverRefreshed(DataflowError):
     """A new shard whose schedule has no refresh left. ``last`` and ``now`` are ms."""
 
+    error_code = "MVS-303"
+
     def __init__(self, last: int | None, now: int):
         super().__init__(
             f"the specified refreshes would never happen: the last one is at {last}, now is {now}"
@@ -51,12 +57,16 @@ class NeverRefreshed(DataflowError):
 class UnknownColumn(DataflowError):
     """A config names a column that the query does not have."""
 
+    error_code = "MVS-304"
+
     def __init__(self, option: str, value: str, allowed: Sequence[str]):
         super().__init__(f"{option}: got {value!r}, expected columns of the query: {', '.join(allowed)}")
 
 
 class CannotBeIncremental(DataflowError):
     """`incremental: always`, and the correction does not follow from the changes of the inputs."""
+
+    error_code = "MVS-305"
 
     def __init__(self, reason: str):
         super().__init__(
@@ -71,6 +81,8 @@ class GateFailed(DataflowError):
 class MaxChangeExceeded(GateFailed):
     """A correction changes more than `max_change` allows."""
 
+    error_code = "MVS-306"
+
     def __init__(self, model: str, change: str, broken: str):
         name, self.broken = model.rsplit(".", 1)[-1], broken
         super().__init__(
@@ -80,6 +92,8 @@ class MaxChangeExceeded(GateFailed):
 
 class AuditFailed(GateFailed):
     """The new contents fail audits; each is shown with some of the failing rows."""
+
+    error_code = "MVS-307"
 
     def __init__(self, failures: Sequence[str]):
         listed = "".join(f"\n  {failure}" for failure in failures)

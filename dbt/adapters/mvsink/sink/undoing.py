@@ -37,6 +37,8 @@ UNDO = "_mv_undo"
 class NotYet(DataflowError):
     """The contents until the upper are final already: a schedule, or a run ahead of the clock."""
 
+    error_code = "MVS-308"
+
     def __init__(self, upper: Antichain):
         end = upper.as_option()
         until = "for ever: the model is finished" if end is None else f"until {iso(end)}"
@@ -47,6 +49,8 @@ class NotYet(DataflowError):
 class ChangedMeanwhile(DataflowError):
     """Another run committed while the undo was computed. Nothing was written."""
 
+    error_code = "MVS-309"
+
     def __init__(self) -> None:
         super().__init__("another run changed it while the undo was computed; nothing was written: try again")
 
@@ -55,6 +59,8 @@ class TakenAway(DataflowError):
     """``copies`` copies of ``rows`` rows of the effect are no longer there: later runs removed
     them.
     """
+
+    error_code = "MVS-310"
 
     def __init__(self, rows: int, copies: int):
         super().__init__(

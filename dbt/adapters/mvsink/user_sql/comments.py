@@ -33,6 +33,8 @@ _SHOWN = re.compile(r"[^\r\n]")
 class UnreadableText(DataflowError):
     """A text that has no tokens."""
 
+    error_code = "MVS-642"
+
     def __init__(self) -> None:
         super().__init__("a quote or a comment is not closed")
 

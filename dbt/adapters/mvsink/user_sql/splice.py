@@ -29,6 +29,8 @@ _VERSIONS = frozenset({"VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME"})
 class TemporalReference(DataflowError):
     """A relation that the adapter reads as of a time has a time travel clause of its own."""
 
+    error_code = "MVS-640"
+
     def __init__(self, name: str):
         super().__init__(
             f"{name} has a time travel clause; a relation that the adapter reads at a time of its own cannot have one"
@@ -37,6 +39,8 @@ class TemporalReference(DataflowError):
 
 class AmbiguousName(DataflowError):
     """Columns are qualified by a name that two relations have."""
+
+    error_code = "MVS-641"
 
     def __init__(self, name: str, last: str):
         super().__init__(

@@ -14,6 +14,7 @@ import click
 from dbt.adapters.mvsink.cli.comparison import named_columns
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt, through_dbt
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, open_past, point_values, progress, refused
+from dbt.adapters.mvsink.cli.errors import WrongUsage
 from dbt.adapters.mvsink.cli.render import Printer, author_text, count_option, takes_output
 from dbt.adapters.mvsink.cli.row_table import shown_value
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
@@ -83,7 +84,7 @@ def _blamed(
     """The answer as JSON."""
     point, layout = past.point(at), past.layout()
     if point.earlier is not None:
-        raise click.UsageError(
+        raise WrongUsage(
             f"--at: {at!r} is of generation {point.earlier.generation}, before the present one "
             f"({past.state.generation}), whose rows blame knows; `mvsink diff` and `mv_as_of` read it"
         )

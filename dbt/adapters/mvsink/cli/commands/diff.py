@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     open_past,
     progress,
 )
+from dbt.adapters.mvsink.cli.errors import WrongUsage
 from dbt.adapters.mvsink.cli.render import Printer
 from dbt.adapters.mvsink.cli.target import Target, load_target, takes_dbt
 from dbt.adapters.mvsink.history.points import LATEST
@@ -85,7 +86,7 @@ def diff(
     """
     check_arguments((model, a, b))
     if keys and no_key:
-        raise click.UsageError("--key and --no-key exclude each other")
+        raise WrongUsage("--key and --no-key exclude each other")
     past_b = open_past(target, model)
     past_a = past_b if against is None else _other(dbt, against, past_b, model)
     default = BEFORE_NEWEST if against is None else LATEST

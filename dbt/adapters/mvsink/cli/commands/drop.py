@@ -14,6 +14,7 @@ import click
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, find_shards, progress, writing
+from dbt.adapters.mvsink.cli.errors import FilesStay
 from dbt.adapters.mvsink.cli.render import Printer, bytes_text, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.selection import takes_models
 from dbt.adapters.mvsink.cli.target import Target
@@ -85,7 +86,7 @@ def delete(target: Target, shard: DiscoveredShard) -> None:
         delete_dropped(handle)
         left = bool(handle.state().files)
     if left:
-        raise click.ClickException(
+        raise FilesStay(
             f"{shard.relation}: its files stay: it is in use again, another shard still reads it, or by the storage's clock it was dropped "
             "less than 7 days ago"
         )

@@ -19,6 +19,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     progress,
     words,
 )
+from dbt.adapters.mvsink.cli.errors import WrongUsage
 from dbt.adapters.mvsink.cli.render import (
     Printer,
     TableColumn,
@@ -182,7 +183,7 @@ def history(
     shards = find_shards(target)
     if model is None:
         if all_commits:
-            raise click.UsageError("--all-commits shows the log of one model: name it")
+            raise WrongUsage("--all-commits shows the log of one model: name it")
         _of_all(choose(shards, target, (), all_owners), target, limit, output)
         return
     inputs = [companion for shard in choose(shards, target, (), all_owners) for companion in shard.inputs]

@@ -15,6 +15,7 @@ import click
 from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose, failing, find_shards, writing
+from dbt.adapters.mvsink.cli.errors import NotForTasks, WasDropped
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.selection import takes_models
 from dbt.adapters.mvsink.cli.target import Target
@@ -32,7 +33,7 @@ def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
     for shard in shards:
         _, state = shard.opened()
         if state.dropped is not None:
-            raise click.ClickException(f"{shard.relation}: was dropped; runs write nothing to it")
+            raise WasDropped(f"{shard.relation}: was dropped; runs write nothing to it")
     return shards
 
 
@@ -157,7 +158,7 @@ def _require_view(shard: DiscoveredShard) -> None:
     """Raises `click.ClickException` for a task, whose times are those of its input."""
     _, state = shard.opened()
     if WATCHED in state.properties:
-        raise click.ClickException(
+        raise NotForTasks(
             f"{shard.relation} is a task: its upper is how far it has processed its input, which cannot be taken back. Reset the task "
             "(--full-refresh with `mvsink_reset`)"
         )

@@ -37,6 +37,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     through_dbt,
 )
 from dbt.adapters.mvsink.cli.discovery import ShardHistory, open_past, progress, writing
+from dbt.adapters.mvsink.cli.errors import ImportRefused, WrongUsage
 from dbt.adapters.mvsink.cli.rehearsal import rehearsal
 from dbt.adapters.mvsink.cli.render import (
     Printer,
@@ -123,7 +124,7 @@ def import_(
     """
     if drop_old:
         if dry_run:
-            raise click.UsageError("--dry-run and --drop-old exclude each other")
+            raise WrongUsage("--dry-run and --drop-old exclude each other")
         output.check_can_ask(yes, "--yes")
         _drop_old(dbt, open_past(target, model), yes, output)
         return
@@ -152,17 +153,17 @@ def _check(dbt: Dbt, model: Model, manifest: Any, asked: Asked, *, dry_run: bool
     except DbtFailed as error:
         if dry_run:
             reason = error.message.strip().splitlines()[-1].strip()
-            raise click.ClickException(f"{model.name}: there is no table {relation}: {reason}") from error
+            raise ImportRefused(f"{model.name}: there is no table {relation}: {reason}") from error
         return
     if dry_run and ["Type", "VIEW"] in [[str(cell) for cell in row[:2]] for row in described]:
-        raise click.ClickException(
+        raise ImportRefused(
             f"{model.name}: cannot be imported: {relation} is a view, so it is maintained already, or has no rows of its own"
         )
     listed = itertools.takewhile(lambda row: row[0] and not str(row[0]).startswith("#"), described)
     types = {str(name).lower(): str(kind) for name, kind, *_ in listed}
     for name in named_columns(asked.keys, types):
         if name.lower() not in types:
-            raise click.UsageError(f"--key: got {name!r}, expected any of {', '.join(types)}")
+            raise WrongUsage(f"--key: got {name!r}, expected any of {', '.join(types)}")
     check_month(asked.by, [name for name, kind in types.items() if kind in DATED])
 
 
@@ -170,7 +171,7 @@ def _model(dbt: Dbt, name: str, manifest: Any) -> Model:
     """The model. Raises click's errors if it is none, or not a view of ours."""
     model = named_model(dbt, name, manifest)
     if model.materialized != VIEW:
-        raise click.ClickException(
+        raise ImportRefused(
             f"{name}: cannot be imported: it is materialized as {model.materialized}. Set `materialized='{VIEW}'`; "
             "its table stays as it is until the import (but not with `dbt run`, which replaces it)"
         )
@@ -258,7 +259,7 @@ def _drop_old(dbt: Dbt, past: ShardHistory, yes: bool, output: Printer) -> None:
     imported = imported_from(past.state)
     if imported is None or not imported.kept:
         gone = "it was not imported" if imported is None else "the table that was imported has been dropped"
-        raise click.ClickException(f"{past.name}: {gone}")
+        raise ImportRefused(f"{past.name}: {gone}")
     schema = past.shard.argument["schema"]
     if not yes:
         click.confirm(f"Drop the table {schema}.{imported.kept}?", abort=True)

@@ -25,6 +25,7 @@ from dbt.adapters.mvsink.cli.comparison import (
 )
 from dbt.adapters.mvsink.cli.dbt_runner import TASK, Dbt, in_project_order, terminated_as_interrupted
 from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.errors import WrongUsage
 from dbt.adapters.mvsink.cli.model_plan import ModelPlan, planned, planned_against
 from dbt.adapters.mvsink.cli.rehearsal import rehearsal
 from dbt.adapters.mvsink.cli.render import Printer, TableColumn, bytes_text, comment, count_text, time_text
@@ -216,7 +217,7 @@ def plan(
     if against is None:
         plans = _read_only(dbt, target, selection, quick)
     elif quick:
-        raise click.UsageError("--quick has no meaning with --against, which runs every selected model")
+        raise WrongUsage("--quick has no meaning with --against, which runs every selected model")
     else:
         plans = _against(dbt, target, against, selection)
     _print(plans, target, against, output, all_columns)

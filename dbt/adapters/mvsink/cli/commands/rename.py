@@ -13,6 +13,7 @@ import click
 from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.dbt_runner import MAINTAINED, TASK, Dbt, Model, named_model
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, progress
+from dbt.adapters.mvsink.cli.errors import CannotRename, WasDropped
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED, relation_of
@@ -105,27 +106,27 @@ def _check(
     _, state = shard.opened()
     owner = shard.owner.unique_id if shard.owner else ""
     if state.dropped is not None:
-        raise click.ClickException(f"{shard.relation}: was dropped")
+        raise WasDropped(f"{shard.relation}: was dropped")
     if shard.relation == name:
-        raise click.ClickException(
+        raise CannotRename(
             f"{shard.relation}: is the shard of {shard.model} and has that name already"
             if owner != model.unique_id
             else f"{shard.relation}: already has that name"
         )
     if model.materialized not in MAINTAINED:
-        raise click.ClickException(
+        raise CannotRename(
             f"{model.name}: is materialized as {model.materialized}; expected one of {', '.join(sorted(MAINTAINED))}"
         )
     if owner != model.unique_id and owner in manifest.nodes:
-        raise click.ClickException(
+        raise CannotRename(
             f"{shard.relation}: its model {shard.model} is still in the project. Rename it there first (git mv)"
         )
     if (WATCHED in state.properties) != (model.materialized == TASK):
         kinds = ("a task", "a view") if WATCHED in state.properties else ("a view", "a task")
-        raise click.ClickException(f"{shard.relation}: is {kinds[0]}, and {model.name} is {kinds[1]}")
+        raise CannotRename(f"{shard.relation}: is {kinds[0]}, and {model.name} is {kinds[1]}")
     own = [each for each in everything if each.relation == name and each.uri != shard.uri]
     if any(each.state is None or each.state.dropped is None for each in own):
-        raise click.ClickException(
+        raise CannotRename(
             f"{name}: has a shard of its own. To give it that of {shard.relation}, drop its own first: mvsink drop {model.name}"
         )
 

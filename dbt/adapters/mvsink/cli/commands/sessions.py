@@ -15,10 +15,10 @@ from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.dbt_profile import credentials_of
 from dbt.adapters.mvsink.cli.dbt_runner import Dbt
 from dbt.adapters.mvsink.cli.discovery import progress
+from dbt.adapters.mvsink.cli.errors import SessionInUse, WrongUsage, failed
 from dbt.adapters.mvsink.cli.render import Printer, TableColumn, ago_text, takes_output
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.connection.warm_sessions import IDLE, WarmPlace, clients, places, start, stop
-from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.profile_keys import SESSION
 
 KNOWN = (
@@ -64,7 +64,7 @@ def start_session(target: Target, dbt: Dbt, idle: float, output: Printer) -> Non
     """
     credentials = credentials_of(dbt)
     if credentials.method != SESSION:
-        raise click.UsageError(
+        raise WrongUsage(
             f"target {target.name!r} has method {credentials.method}: only method {SESSION} has a warm session"
         )
     place = WarmPlace.of(credentials)
@@ -74,7 +74,7 @@ def start_session(target: Target, dbt: Dbt, idle: float, output: Printer) -> Non
         with progress("starting Spark"):
             server = before or start(credentials, idle)
     except DbtRuntimeError as error:
-        raise click.ClickException(masked(error.msg)) from error
+        raise failed(error) from error
     output.json({**_values(place, place.name), "started_now": before is None})
     output.text(
         f"{server.words} {'runs already' if before else 'is there'}: Spark {server.pyspark}, sc://localhost:{server.port} "
@@ -107,7 +107,7 @@ def stop_session(target: Target, dbt: Dbt, every: bool, force: bool, output: Pri
     ]
     in_use = [(place, server, _in_use(place)) for place, server in running if _in_use(place)]
     if in_use and not force:
-        raise click.ClickException(
+        raise SessionInUse(
             "\n".join(f"{server.words} is used by {_processes(used)}" for _, server, used in in_use)
             + "\nWait for them, or add --force"
         )

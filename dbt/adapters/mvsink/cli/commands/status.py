@@ -22,10 +22,10 @@ from dbt.adapters.mvsink.cli.discovery import (
     DiscoveredShard,
     Owner,
     choose,
+    coded,
     find_shards,
     in_parallel,
     progress,
-    words,
 )
 from dbt.adapters.mvsink.cli.graph_order import in_graph_order
 from dbt.adapters.mvsink.cli.model_incidents import find_incidents, with_models_that_never_ran
@@ -109,10 +109,10 @@ def status_of(shard: DiscoveredShard, known: Known, now: int) -> ShardStatus:
         lost = damages(shard.state, lambda _: listed)
         if not lost:
             return answer
-        error = words(DamagedFiles(shard.uri, lost))
+        error = coded(DamagedFiles(shard.uri, lost))
         return replace(answer, condition=Condition.UNREADABLE, error=error)
     except Exception as error:  # a broken shard must not hide the others
-        return replace(unreadable, error=words(error))
+        return replace(unreadable, error=coded(error))
 
 
 def _without_shard(shard: DiscoveredShard, known: Known) -> ShardStatus:

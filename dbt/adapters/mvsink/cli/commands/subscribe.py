@@ -24,12 +24,12 @@ from typing import Any, BinaryIO
 import click
 
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, words
+from dbt.adapters.mvsink.cli.errors import StreamEnded, WasDropped, WrongUsage, failed, misused
 from dbt.adapters.mvsink.cli.target import Target, takes_target
 from dbt.adapters.mvsink.cli.update_formats import FORMATS, FeedColumnsChanged, UpdateWriter
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.history.points import LATEST, InvalidPoint, find_run, resolve
-from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.shard import (
     Ahead,
     Antichain,
@@ -75,9 +75,7 @@ def read_position(path: Path) -> FeedPosition | None:
     except FileNotFoundError:
         return None
     except (Unreadable, OSError) as error:
-        raise click.UsageError(
-            f"{path} is not a position that `mvsink subscribe` wrote: {words(error)}"
-        ) from error
+        raise WrongUsage(f"{path} is not a position that `mvsink subscribe` wrote: {words(error)}") from error
 
 
 def write_position(path: Path, position: FeedPosition) -> None:
@@ -139,9 +137,7 @@ class Subscription:
             delivered=self.resumed or not first,
         )
         if state.dropped is not None:
-            raise click.ClickException(
-                f"{self.shard.relation}: was dropped at {iso(state.dropped)}; the stream ends"
-            )
+            raise WasDropped(f"{self.shard.relation}: was dropped at {iso(state.dropped)}; the stream ends")
         return state
 
     def _step(
@@ -201,21 +197,21 @@ def _frontier(text: str | None, shard: DiscoveredShard, state: ShardState, reade
 
 def _check_position(shard: DiscoveredShard, state: ShardState, kept: FeedPosition, path: Path | None) -> None:
     if kept.shard_id != str(state.shard_id):
-        raise click.UsageError(f"{path} is the position of another shard, not of {shard.relation}'s")
+        raise WrongUsage(f"{path} is the position of another shard, not of {shard.relation}'s")
     if kept.generation != state.generation:
         raise _replaced(shard, kept.generation, state.generation)
 
 
-def _replaced(shard: DiscoveredShard, mine: int, current: int) -> click.ClickException:
-    return click.ClickException(
+def _replaced(shard: DiscoveredShard, mine: int, current: int) -> StreamEnded:
+    return StreamEnded(
         f"{shard.relation}: its contents were replaced as a whole (generation {mine} by {current}), so their changes since the position "
         "are not known. Begin again with --snapshot, without the position file"
     )
 
 
-def _compacted(shard: DiscoveredShard, error: Compacted) -> click.ClickException:
+def _compacted(shard: DiscoveredShard, error: Compacted) -> StreamEnded:
     upper = error.upper.as_option()
-    return click.ClickException(
+    return StreamEnded(
         f"{shard.relation}: the changes from {iso(error.frontier.stored())} on are no longer complete: history is kept from "
         f"{iso(error.since.stored())} to {'the end' if upper is None else iso(upper)}, so changes are known from "
         f"{error.since.stored() + 1} (ms) on. The config `retain_history` keeps more. To continue, begin again with --snapshot, without the "
@@ -223,10 +219,10 @@ def _compacted(shard: DiscoveredShard, error: Compacted) -> click.ClickException
     )
 
 
-def _ahead(shard: DiscoveredShard, error: Ahead) -> click.ClickException:
+def _ahead(shard: DiscoveredShard, error: Ahead) -> StreamEnded:
     position, upper = error.frontier.as_option(), error.upper.stored()
     ahead = "the end" if position is None else f"{iso(position)} ({position})"
-    return click.ClickException(
+    return StreamEnded(
         f"{shard.relation}: the position is {ahead}, and the shard ends before that, at {iso(upper)} ({upper}): its log was restored from a "
         "backup. Changes between the two would be skipped. Begin again with --snapshot, without the position file"
     )
@@ -333,16 +329,16 @@ def _explained(shard: DiscoveredShard, reader: ReadHandle, output: str) -> Itera
     except ShardReplaced as error:
         raise _replaced(shard, reader.generation, reader.generation + 1) from error
     except ErrorsRecorded as error:
-        raise click.ClickException(
+        raise StreamEnded(
             f"{shard.relation}: at {iso(error.time)} ({error.time}) it records an error, and has no contents to deliver: {error.message}. "
             "--errors delivers errors as updates"
         ) from error
     except FeedColumnsChanged as error:
-        raise click.ClickException(
+        raise StreamEnded(
             f"{shard.relation}: columns were added; now they are {error}. {output} fixes the columns at its beginning: start again, it "
             "continues at its position"
         ) from error
     except InvalidPoint as error:
-        raise click.UsageError(masked(str(error))) from error
+        raise misused(error) from error
     except (DataflowError, ShardError) as error:
-        raise click.ClickException(masked(str(error))) from error
+        raise failed(error) from error

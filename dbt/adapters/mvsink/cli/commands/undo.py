@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.cli.discovery import (
     refused,
 )
 from dbt.adapters.mvsink.cli.downstream import as_models, readers_since
+from dbt.adapters.mvsink.cli.errors import CannotUndo, NotForTasks, WasDropped
 from dbt.adapters.mvsink.cli.render import Printer, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import iso
@@ -93,7 +94,7 @@ def intervals_of(past: ShardHistory, runs: Sequence[Run], since: bool) -> list[t
             try:
                 check_changes(past.state, lower, upper)
             except NotReadable as error:
-                raise click.ClickException(
+                raise CannotUndo(
                     f"{past.shard.relation}: the changes of [{both_ways(lower)}, {both_ways(upper)}) are no longer known exactly: history begins at "
                     f"{both_ways(past.state.since.stored())}, and what came before is merged into it. `retain_history` keeps more from the next "
                     "run on"
@@ -259,9 +260,9 @@ def _begin(
     """Prepare an undo. Wrong usage raises click's errors here, before Spark is started."""
     shard, state = past.shard, past.state
     if state.dropped is not None:
-        raise click.ClickException(f"{shard.relation}: was dropped at {iso(state.dropped)}")
+        raise WasDropped(f"{shard.relation}: was dropped at {iso(state.dropped)}")
     if WATCHED in state.properties:
-        raise click.ClickException(
+        raise NotForTasks(
             f"{shard.relation} is a task: its upper is how far it has processed its input, so an undo would skip changes of the input. "
             "Correct the input, or reset the task (--full-refresh with `mvsink_reset`)"
         )

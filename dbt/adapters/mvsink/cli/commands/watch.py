@@ -32,6 +32,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     terminated_as_interrupted,
 )
 from dbt.adapters.mvsink.cli.discovery import words
+from dbt.adapters.mvsink.cli.errors import CodedError, CommandFailed, InvalidValue, NoSuchModel
 from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Scheduler, WatchedModel, WatchRound
 from dbt.adapters.mvsink.cli.selection import takes_selection
@@ -48,8 +49,10 @@ VIEW = "view"
 MAX_RATE = 30  # rounds a minute
 
 
-class SparkEnded(click.ClickException):
+class SparkEnded(CodedError):
     """Spark's JVM has ended; this process cannot start another one."""
+
+    error_code = "MVS-837"
 
 
 def clock() -> int:
@@ -176,7 +179,7 @@ class Watch:
             if error := next(
                 (answer["error"] for answer in of_all[each.unique_id] if "error" in answer), None
             ):
-                raise click.ClickException(str(error))
+                raise CommandFailed(str(error))
             own, inputs = map(self.prober.shards_of, of_all[each.unique_id])
             return next(iter(own.places), None), self._waiting(each, inputs)
 
@@ -298,7 +301,7 @@ def _interval(context: click.Context, option: click.Parameter, value: str) -> in
     text = f"{value} seconds" if value.isdigit() else value
     parsed = parse_interval(text)
     if not parsed:
-        raise click.BadParameter(f"got {value!r}, expected an interval like '10 seconds'")
+        raise InvalidValue(f"got {value!r}, expected an interval like '10 seconds'")
     return parsed
 
 
@@ -308,7 +311,7 @@ def _until(context: click.Context, option: click.Parameter, value: str | None) -
     interval = parse_interval(value)
     parsed = parse_time(value) if interval is None else clock() + interval
     if parsed is None:
-        raise click.BadParameter(f"got {value!r}, expected an interval like '2 minutes', or an ISO 8601 time")
+        raise InvalidValue(f"got {value!r}, expected an interval like '2 minutes', or an ISO 8601 time")
     return parsed
 
 
@@ -362,7 +365,7 @@ def watch(
     models = dbt.models(select, exclude, manifest)
     maintained = [model for model in models if model.maintained]
     if not maintained:
-        raise click.UsageError("no maintained models are selected")
+        raise NoSuchModel("no maintained models are selected")
     watching = _watch(target, dbt, manifest, models, interval)
     watching.min_period, watching.until = 60 / max_rate, until
     watching.as_json = not output.is_text

@@ -2,7 +2,7 @@
 {% macro mvsink__get_limit_sql(sql, limit) -%}
   {%- if model is defined and model.resource_type == 'model' and model.config.materialized == 'continual_task' -%}
     {%- if load_relation(this) is none -%}
-      {{ exceptions.raise_compiler_error(this.schema ~ '.' ~ this.identifier ~ ': not run yet; `dbt show` of a continual_task shows its output') }}
+      {%- do adapter.mv_refuse(this.schema ~ '.' ~ this.identifier ~ ': not run yet; `dbt show` of a continual_task shows its output') -%}
     {%- endif -%}
     {{ return(default__get_limit_sql('select * from ' ~ this.render(), limit)) }}
   {%- endif -%}

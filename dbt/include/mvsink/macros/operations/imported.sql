@@ -6,7 +6,7 @@
   {%- if table is none -%}
     {{ log("there is no table " ~ schema ~ "." ~ identifier ~ " any more", info=True) }}
   {%- elif table.is_view or adapter.mv_is_shard(table) -%}
-    {{ exceptions.raise_compiler_error(schema ~ "." ~ identifier ~ " is not the table that was imported, and stays") }}
+    {%- do adapter.mv_refuse(schema ~ "." ~ identifier ~ " is not the table that was imported, and stays") -%}
   {%- else -%}
     {%- do adapter.drop_relation(table) -%}
     {{ log("dropped the table " ~ schema ~ "." ~ identifier, info=True) }}

@@ -4,7 +4,7 @@
 #}
 {% macro mvsink_orphans(drop=false) %}
   {%- if drop is not boolean -%}
-    {{ exceptions.raise_compiler_error("mvsink_orphans: invalid argument `drop`\n  Got: " ~ drop ~ "\n  Expected: true or false") }}
+    {%- do adapter.mv_refuse("mvsink_orphans: invalid argument `drop`\n  Got: " ~ drop ~ "\n  Expected: true or false") -%}
   {%- endif -%}
   {%- set schemas = [target.schema] -%}
   {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.schema not in schemas -%}
