@@ -112,10 +112,22 @@ select x.v, w from (select v from a) x natural left join b
 select v, sum(w) s from b natural right join (select v from a) x group by v
 select k, v, w from e left semi join (a natural left join b) using (k) natural left join a natural left join b
 """
+SHAPES = """
+select k, v, w from a natural full join b
+select k, v, w from a full join b using (k) full join e using (k)
+select a.k, b.k as l, e.k as m, v from a full join b on a.k = b.k full join e on e.k = coalesce(a.k, b.k)
+select k, count(*) n, sum(v) s from e full join (a join b using (k)) using (k) group by k
+select a.v, x.y from a join (values (2, 'p'), (3, 'q'), (3, 'q')) as x(k, y) on x.k = a.k
+with x(k) as (values (1), (3)) select x.k, sum(v) s from x left join a on a.k = x.k group by x.k
+select window.k, b.w from a window, b where b.k = window.k
+select k from a where exists (select 1 from (select w from b where b.k = a.k) x where x.w > 1)
+select k from a where 1 <= (select count(*) from (select distinct w from b where b.k = a.k) x)
+select k from a where exists (select 1 from b where b.k = a.k and w in (select x.c from (select v * 10 as c from a where a.k = b.k) x))
+"""
 
 
-@pytest.mark.parametrize("query", NATURAL.strip().splitlines())
-def test_natural_joins_that_keep_rows_without_a_match(quick, query):
+@pytest.mark.parametrize("query", [*NATURAL.strip().splitlines(), *SHAPES.strip().splitlines()])
+def test_queries_whose_changes_spark_could_refuse(quick, query):
     """Spark has no natural semi join, by which a change would find its rows."""
     a = Table({"k": "int", "v": "int"}, [(1, 10), (2, 20)], [((3, 30), 1), ((1, 10), -1)])
     b = Table({"k": "int", "w": "int"}, [(1, 100), (3, 300)], [((3, 300), -1), ((2, 200), 1)])

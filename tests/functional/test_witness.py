@@ -92,6 +92,17 @@ select cast(s.x as string) || 'it''s' as v from db.t where c <> "quoted" and c =
 select a, b, row_number() over w r, max(b) over (partition by a) m from db.t window w as (partition by a, b order by b)
 select a, a /* one */ + /* two -- */ b as x from db.t -- end
 select b, max(c) as m from db.t group by b order by 2 desc, db.t.b nulls last limit 3 offset 1
+select t.a, v.y from db.t join (values (1, 'x'), (2, 'y')) as v(x, y) on v.x = t.a
+with v(x, y) as (values (1, 'x'), (1, 'x')) select v.y, t.b from v, db.t where v.x = t.a
+select * from (values (1, 2), (3, 4) as v(x, y)) as w
+select a from db.t union all values (1), (2)
+select window.a, sum(window.b) over w s from db.t window window w as (partition by window.a)
+select window.a, u.d from db.t window, db.u where u.k = window.b
+select a, t.b, u.d, w.b as wb from db.t full join db.u using (a) full join db.w using (a)
+select t.a, u.d, w.b from db.t full join db.u on t.a = u.k full join db.w on coalesce(t.a, u.k) = w.a
+select * from db.t natural full join (select k as a, d from db.u) u
+select a from db.t where exists (select 1 from (select * from db.u where u.k = t.a) x where x.d > 1)
+select a from db.t where b >= (select count(*) from (select d from db.u where u.k = t.a and d > 1) x)
 with f as (select a, b from db.t where a > 1 order by a, b desc limit 5) select u.k, f.b from db.u join f on u.k = f.a -- few
 """
 

@@ -27,7 +27,8 @@ from tests.long.rounds import Tables
 from tests.long.session import session
 from tests.long.spark_queries import RELATIONS, SparkQueries, relation
 from tests.property.test_incremental import FOCUS
-from tests.support.incremental_queries import SCHEMA, Queries, tables
+from tests.support.incremental_queries import Queries, tables
+from tests.support.incremental_sources import SCHEMA
 from tests.support.maintained import Warehouse, mode
 
 BATCH, ROUNDS = 60, 3

@@ -8,14 +8,9 @@ from random import Random
 
 from tests.support.incremental_database import Millis, Table
 from tests.support.incremental_shapes import Shape, Source, grouped, numbered, over_groups, whole, windowed
+from tests.support.incremental_sources import SCHEMA, Column, Leaf, below, chain, full_chain
 
-SCHEMA = {
-    "t0": {"k": "int", "v": "int", "ts": "timestamp"},
-    "t1": {"k": "int", "w": "int", "ts": "timestamp", "xs": "array<int>"},
-    "t2": {"k": "int", "u": "int"},
-}
 NOW = "timestamp_millis(5000L) /* mv_now */"
-Column = tuple[str, str]  # an expression and its type
 _JOINS = [
     "join",
     "inner join",
@@ -26,13 +21,6 @@ _JOINS = [
     "left anti join",
     "cross join",
 ]
-
-
-@dataclass
-class Leaf:
-    text: str
-    alias: str
-    columns: list[Column]
 
 
 def tables(random: Random) -> dict[str, Table]:
@@ -167,7 +155,7 @@ class Queries:
         if kinds is None and not plain and self.random.random() < 0.3 and len(set(names)) == len(names):
             columns = [column for leaf in scope for column in leaf.columns]
             return "*", columns
-        if kinds is None and not plain and self.random.random() < 0.15:
+        if kinds is None and not plain and not scope[0].merged and self.random.random() < 0.15:
             leaf = self.random.choice(scope)
             return f"{leaf.alias}.*", leaf.columns
         wanted = kinds or [
@@ -204,27 +192,13 @@ class Queries:
         empty = "cast(null as timestamp)" if kind == "timestamp" else "1"
         return self.random.choice(fitting) if fitting else empty
 
-    def chain(self) -> tuple[str, list[Leaf]]:
-        """Two columns of one leaf, equal only where an outer, semi or anti join matches, and a
-        relation joined to each.
-        """
-        first, second, *others = (self.relation(self.alias()) for _ in range(4))
-        (one, _), (two, _) = [column for column in first.columns if column[1] == "int"]
-        key = self.random.choice(
-            ["k", self.random.choice([n for n, kind in second.columns if kind == "int"])]
-        )
-        tie = self.random.choice(
-            [f"{first.alias}.{two} = {second.alias}.{key}", f"{first.alias}.{one} = {first.alias}.{two}"]
-        )
-        kind = self.random.choice(["left join", "left semi join", "left anti join"])
-        text = f"{first.text} {kind} {second.text} on {first.alias}.{one} = {second.alias}.{key} and {tie}"
-        for column, other in zip((one, two), others, strict=True):
-            text += f" {self.random.choice(['join', 'left join'])} {other.text} on {first.alias}.{column} = {other.alias}.k"
-        return text, [first, *others]
-
     def tree(self, depth: int) -> tuple[str, list[Leaf]]:
+        if not (self.equalities or self.plain) and self.random.random() < (
+            0.3 if self.focus == "full join" else 0.01
+        ):
+            return full_chain(self)
         if self.equalities and self.random.random() < 0.3:
-            return self.chain()
+            return chain(self)
         text, scope = self.joined(depth, self.random.choice([0, 0, 1] if self.equalities else [0, 1, 1, 2]))
         if self.random.random() < 0.12:
             # In parentheses: translated for DuckDB, a comma would bind as tightly as a join.
@@ -343,6 +317,8 @@ class Queries:
             where += f" and {self.time(inner)}"
         column = self.column(inner, "int")
         negated = self.random.choice(["", "", "not "])
+        if self.random.random() < 0.15:
+            return below(self, column, source, one, value, negated)
         return self.random.choice(
             [
                 f"{negated}exists (select 1 from {source}{where})",
@@ -388,8 +364,14 @@ class Queries:
                 renamed = [(f"d{number}", kind) for number, (_, kind) in enumerate(columns)]
                 return Leaf(f"({text}) as {alias}({', '.join(name for name, _ in renamed)})", alias, renamed)
             return Leaf(f"({text}) {alias}", alias, columns)
-        if draw > 0.96:
-            return Leaf(f"(select * from values (1), (3) as {alias}(one)) {alias}", alias, [("one", "int")])
+        if draw > 0.94:
+            values = self.random.choice(
+                [
+                    f"(select * from values (1), (3) as {alias}(one)) {alias}",
+                    f"(values (1), (3), (3)) as {alias}(one)",
+                ]
+            )
+            return Leaf(values, alias, [("one", "int")])
         return self.relation(alias)
 
     def relation(self, alias: str) -> Leaf:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dbt.adapters.mvsink.incremental import blocks, keys, replaced, terms, top_rows, unnest
+from dbt.adapters.mvsink.incremental import blocks, change_plan, keys, replaced, terms, top_rows, unnest
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind
 from dbt.adapters.mvsink.incremental.terms import Terms
-from dbt.adapters.mvsink.user_sql.algebra import Block, SetOp, leaves
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, SetOp, leaves
+from dbt.adapters.mvsink.user_sql.algebra import blocks as blocks_of
+from dbt.adapters.mvsink.user_sql.inline_tables import SELECT
 
 telescope, scoping = terms.telescope, terms.scoping
 
@@ -242,7 +244,45 @@ def among_without_nulls(is_among):
     return wrong
 
 
+def first_column_alone(merged_from):
+    def wrong(source, names, name):
+        right = merged_from(source, names, name)
+        return replace(right, text=terms._text(right.columns[0]))
+
+    return wrong
+
+
+def first_of_columns_alone(first_of):
+    def wrong(block, names, node):
+        right = first_of(block, names, node)
+        return None if right is None else replace(right, text=terms._text(right.columns[0]))
+
+    return wrong
+
+
+def derived_tables_of_subqueries_are_new(leaf_edits):
+    def wrong(self, query, side):
+        below = {
+            (leaf.start, leaf.end): self.leaf(leaf, Side.NEW)
+            for block in blocks_of(query)
+            for leaf in leaves(block.source)
+            if isinstance(leaf, Derived) and any(each.has(leaf) for each in self.subqueries)
+        }
+        edits = leaf_edits(self, query, side)
+        return [(start, end, below.get((start, end), text)) for start, end, text in edits]
+
+    return wrong
+
+
+def no_equal_rows(as_selects):
+    return lambda text: as_selects(text).replace(SELECT, SELECT.replace("*/", "*/ distinct"))
+
+
 BLOCKS = {
+    "a full join by the first column of a merged one": (terms, "_merged_from", first_column_alone),
+    "a full join by the first of several columns": (terms, "_first_of", first_of_columns_alone),
+    "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
+    "VALUES have no equal rows": (change_plan, "as_selects", no_equal_rows),
     "NOT IN of a subquery has no NULL": (Terms, "_is_among", among_without_nulls),
     "a subquery in the select list is as it was": (Writer, "values_move", lambda right: lambda self, block: False),
     "a subquery in the select list shows what is, not what was": (Writer, "select", values_in_the_present),

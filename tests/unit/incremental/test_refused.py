@@ -15,6 +15,7 @@ COLUMNS = {
     "u": [("k", "int"), ("user", "string")],
 }
 NOW = "timestamp_millis(5000L) /* mv_now */"
+FULL = "line 1: a full join that compares no columns of one type by =, such as `a.k = b.k`, `coalesce(a.k, b.k) = c.k` or USING"
 REFUSED = {
     # what has no rule
     "select k from a anti semi join b on true": "line 1: a join of kind ANTI SEMI JOIN",
@@ -47,13 +48,15 @@ REFUSED = {
     "select distinct * from (select k from a) c join (select k from b) d using (k)": "line 1: whole rows are compared, but columns have no names or equal names",
     "select k from a limit 3": "line 1: LIMIT or OFFSET",
     "select k\nfrom a\noffset 3": "line 3: LIMIT or OFFSET",
-    "select a.k from a full outer join b on a.k > b.k": "line 1: a full join that compares no columns of one type by =",
-    "select a.k from a full outer join b on a.k = b.ok": "line 1: a full join that compares no columns of one type by =",
-    "select a.k from a full outer join b on a.k = b.k or a.v = b.k": "line 1: a full join that compares no columns of one type by =",
-    "select a.k from a natural full join (select k from b) c": "line 1: a full join that compares no columns of one type by =",
+    "select a.k from a full outer join b on a.k > b.k": FULL,
+    "select a.k from a full outer join b on a.k = b.ok": FULL,
+    "select a.k from a full outer join b on a.k = b.k or a.v = b.k": FULL,
+    "select a.k from a natural full join (select ok from b) c": FULL,
+    "select a.k from a full join b using (k) full join (select ok as k from b) c using (k)": FULL,
+    "select a.k from a full join b using (k) full join p on coalesce(a.k, b.ok) = p.k": FULL,
     "select k from a where k in (select k from b limit 2)": "line 1: LIMIT or OFFSET",
     "select k from a where exists (select 1 from b where a.k = other.k)": "line 1: other.k is not a column of what the block reads",
-    "select k from a where exists (select 1 from (select * from b where b.k = a.v) c)": "line 1: a.v is not a column of what the block reads",
+    "select k from a where exists (with c as (select * from b where b.k = a.v) select 1 from c)": "line 1: a.v is not a column of what the block reads",
     # what only ON may name is a column of the query around, or an alias
     "select k from a where exists (select 1 from u left semi join b on u.k = b.k where b.k = name)": "line 1: b.k is a column behind a semi or anti join",
     "select k from a where exists (select 1 from u left anti join a as o on u.k = o.k where v = 1)": "line 1: v is a column behind a semi or anti join",

@@ -109,6 +109,7 @@ STAY = {
     "a comma before a right join": "select a.s from a, c right join b on c.k = b.k where exists (select 1 from b d where d.k = a.v)",
     "the time in a condition of both": f"select k from a where exists (select 1 from c where c.ts < a.ts + ({NOW} - a.ts) and c.k = a.k)",
     "the time in a comparison": f"select k from a where ts > {NOW} - (select max(c.ts - c.ts) from c where c.k = a.k)",
+    "a derived table that names the block around": "select k from a where exists (select 1 from b where b.k < a.k and w in (select x.w from (select w from b where t = a.v) x))",
     "a comma before USING": "select a.s from a, c join b using (k) where exists (select 1 from b d where d.k = a.v)",
 }  # fmt: skip
 

@@ -41,6 +41,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     places,
 )
 from dbt.adapters.mvsink.user_sql.checks import without_end
+from dbt.adapters.mvsink.user_sql.inline_tables import as_selects
 from dbt.adapters.mvsink.user_sql.reader import read
 from dbt.adapters.mvsink.user_sql.splice import qualifiers, shares_its_name, spliced
 from dbt.adapters.mvsink.user_sql.tokens import Tokens
@@ -110,6 +111,7 @@ def analyse(
     allowed = {name.lower() for name in deterministic_functions}
     known = lru_cache(maxsize=None)(columns_of)
     try:
+        text = as_selects(text)
         written = _analysed(text, known, allowed)
         rewritten = written
         for rule in REWRITINGS:

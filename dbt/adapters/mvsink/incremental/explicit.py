@@ -52,6 +52,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     joins,
     leaves,
 )
+from dbt.adapters.mvsink.user_sql.inline_tables import SELECT, as_written
 from dbt.adapters.mvsink.user_sql.splice import replace_relations
 from dbt.adapters.mvsink.user_sql.words import Word, parts, words
 
@@ -106,7 +107,7 @@ def _claim(query: str, analysed: Analysed, tree: Query | None = None) -> Claim:
     text = _Text(analysed.text, analysed.names, words(analysed.text), names)
     tables = {name: f"table {names[parts(name)]}" for name in analysed.relations}
     described = {names[parts(name)]: analysed.names.columns_of(name) for name in analysed.relations}
-    return Claim(replace_relations(query, tables), text.query(tree or analysed.tree), described)
+    return Claim(replace_relations(as_written(query), tables), text.query(tree or analysed.tree), described)
 
 
 Outputs = list[tuple[str, str]]  # of a FROM tree: a column's name, and its text
@@ -163,6 +164,8 @@ class _Text:
         return " " + self._tokens(inside, column)
 
     def _block(self, block: Block) -> str:
+        if block.source is not None and self.text.startswith(SELECT, block.start):
+            return self._source(block, block.source)[0]
         source = "" if block.source is None else f" from {self._source(block, block.source)[0]}"
         views = "".join(f" {self._lateral(block, view)}" for view in block.laterals)
         items = ", ".join(each for item in block.items for each in self._item(block, item))

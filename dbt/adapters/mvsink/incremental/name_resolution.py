@@ -56,7 +56,7 @@ class Names:
     """Resolves the names of one query. A column without a known name is None.
 
     By `Relation.parts`, ``relations`` has the columns in lower case and ``types`` their types.
-    ``outer`` maps the block of a subquery to the block whose columns it may also name.
+    ``outer`` maps the blocks of a subquery to the block whose columns they may also name.
     """
 
     nodes: Nodes
@@ -166,11 +166,26 @@ class Names:
             first = tuple(piece.name.lower() for piece in column.parts)
             if first[0] in hidden and not (part in block.keys and first[0] in later):
                 raise Refused(f"{'.'.join(first)} is a column behind a semi or anti join", part.start)
-            known = first[0] in columns or (
-                len(first) > 1 and any(_means(owner, first[:1]) for owner, _ in scope)
-            )
-            if not (known or _bound(column) or isinstance(column.this, exp.Star)):
+            if not (_names(column, [owner for owner, _ in scope], columns) or _bound(column)):
                 raise Refused(f"{'.'.join(first)} is not a column of what the block reads", part.start)
+
+    def reaches_out(self, query: Query) -> bool:
+        """Whether a derived table of a subquery may name a column of the blocks around ``query``.
+        It would mean another one if it were read elsewhere.
+        """
+        outermost, every = [*blocks(query)], [*every_block(query)]
+        for block in _read_by(query):
+            if block in outermost:
+                continue
+            scope = self.scope(block)
+            columns = {name for _, names in scope for name in names}
+            below = [each for each in every if each is not block and block.has(each)]
+            for part, node in self.nodes.items():
+                if block.has(part) and not any(each.has(part) for each in below):
+                    for column in own_columns(node):
+                        if not (_names(column, [owner for owner, _ in scope], columns) or _bound(column)):
+                            return True
+        return False
 
     def names_others(self, query: Query, node: exp.Expr) -> bool:
         """Whether the query ``node`` may name columns of something that is not read inside it."""
@@ -261,8 +276,19 @@ def outer_blocks(tree: Query) -> dict[Block, Block]:
         inner: block
         for block in every_block(tree)
         for subquery in block.subqueries
-        for inner in blocks(subquery.query)
+        for inner in _read_by(subquery.query)
     }
+
+
+def _read_by(query: Query) -> Iterator[Block]:
+    """The blocks of the query and of its derived tables, which may name the same outer columns. A
+    CTE may name none.
+    """
+    for block in blocks(query):
+        yield block
+        for leaf in leaves(block.source):
+            if isinstance(leaf, Derived) and leaf.reference is None:
+                yield from _read_by(leaf.query)
 
 
 def own_columns(node: exp.Expr) -> Iterator[exp.Column]:
@@ -270,6 +296,13 @@ def own_columns(node: exp.Expr) -> Iterator[exp.Column]:
     for each in node.walk(prune=lambda each: isinstance(each, exp.Query)):
         if isinstance(each, exp.Column):
             yield each
+
+
+def _names(column: exp.Column, owners: Iterable[Leaf | LateralView], columns: Collection[str | None]) -> bool:
+    """Whether the name is one of the ``columns``, which ``owners`` have, or a star."""
+    first = tuple(piece.name.lower() for piece in column.parts)
+    qualified = len(first) > 1 and any(_means(owner, first[:1]) for owner in owners)
+    return first[0] in columns or qualified or isinstance(column.this, exp.Star)
 
 
 def _bound(column: exp.Column) -> bool:

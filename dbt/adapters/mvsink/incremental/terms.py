@@ -100,11 +100,7 @@ class Terms:
         """A NATURAL join written with USING, because Spark has no natural semi join. Without a
         shared name every row matches.
         """
-        left, right = (
-            [name for leaf in visible_leaves(side) for name in self.names.of_leaf(leaf)]
-            for side in (join.left, join.right)
-        )
-        shared = list(dict.fromkeys(name for name in left if name is not None and name in right))
+        shared = _shared(join, self.names)
         return f" using ({sql.columns(shared)})" if shared else " on 1 = 1"
 
     def _of_full_join(self, block: Block, join: Join, leaf: Leaf) -> Scope:
@@ -235,42 +231,74 @@ def scoping(source: Source, leaf: Leaf) -> Join | None:
 
 
 def full_keys(join: Join, block: Block, names: Names) -> list[tuple[str, str]]:
-    """For each equality of a full join, the texts of its left and its right column.
+    """For each equality of a full join, the texts of its left and its right value: a column, or the
+    first of several that is not NULL.
 
     A row joins only with rows that have the same keys. An equality between two types gives no keys:
     '1' = 1 and 1 = '01', but '1' <> '01'. Raises `Refused`.
     """
     keys = []
     for one, other in _compared(join, block, names):
-        types = [column_type(names, *column) for column in (one, other)]
-        if types[0] == types[1] is not None:
-            keys.append((_text(one), _text(other)))
-    if join.natural or not keys:
-        raise Refused("a full join that compares no columns of one type by =", join.right.start)
+        kinds = {column_type(names, *column) for column in (*one.columns, *other.columns)}
+        if one.columns and other.columns and len(kinds) == 1 and None not in kinds:
+            keys.append((one.text, other.text))
+    if not keys:
+        raise Refused(
+            "a full join that compares no columns of one type by =, such as `a.k = b.k`, `coalesce(a.k, b.k) = c.k` or USING",
+            join.right.start,
+        )
     return keys
 
 
-def _compared(join: Join, block: Block, names: Names) -> Iterator[tuple[Column, Column]]:
-    for name in join.using:
-        sides = [_owners(side, names, name.lower()) for side in (join.left, join.right)]
-        if all(len(side) == 1 for side in sides):
-            yield (sides[0][0], name.lower()), (sides[1][0], name.lower())
+@dataclass(frozen=True)
+class _First:
+    """The first of the columns that is not NULL, as ``text``."""
+
+    columns: tuple[Column, ...]
+    text: str
+
+
+def _compared(join: Join, block: Block, names: Names) -> Iterator[tuple[_First, _First]]:
+    for name in _shared(join, names) if join.natural else map(str.lower, join.using):
+        yield _merged_from(join.left, names, name), _merged_from(join.right, names, name)
     for node in conjuncts(names.nodes[join.on]) if join.on is not None else ():
         if not isinstance(node, exp.EQ):
             continue
-        columns = [plain_column(block, names, side) for side in (node.left, node.right)]
-        for one, other in (columns, columns[::-1]):
-            if (
-                one is not None
-                and other is not None
-                and one[0] in leaves(join.left)
-                and other[0] in leaves(join.right)
-            ):
+        values = [_first_of(block, names, side) for side in (node.left, node.right)]
+        for one, other in (values, values[::-1]):
+            if one is not None and other is not None and _is_of(one, join.left) and _is_of(other, join.right):
                 yield one, other
 
 
-def _owners(source: Source, names: Names, name: str) -> list[Leaf]:
-    return [leaf for leaf in leaves(source) if name in names.of_leaf(leaf)]
+def _merged_from(source: Source, names: Names, name: str) -> _First:
+    """What USING compares of one side: the name means one column, or those that joins below have
+    merged.
+    """
+    owners = [(leaf, name) for leaf in visible_leaves(source) if name in names.of_leaf(leaf)]
+    return _First(tuple(owners), _text(owners[0]) if len(owners) == 1 else sql.identifier(name))
+
+
+def _first_of(block: Block, names: Names, node: exp.Expr) -> _First | None:
+    node = node.unnest()
+    merged = isinstance(node, exp.Coalesce)
+    listed = [node.this, *node.expressions] if merged else [node]
+    columns = [plain_column(block, names, each) for each in listed]
+    known = tuple(column for column in columns if column is not None)
+    texts = ", ".join(map(_text, known))
+    return _First(known, f"coalesce({texts})" if merged else texts) if len(known) == len(columns) else None
+
+
+def _is_of(value: _First, source: Source) -> bool:
+    return {leaf for leaf, _ in value.columns} <= {*leaves(source)}
+
+
+def _shared(join: Join, names: Names) -> list[str]:
+    """The columns by which a NATURAL join compares its sides."""
+    left, right = (
+        [name for leaf in visible_leaves(side) for name in names.of_leaf(leaf)]
+        for side in (join.left, join.right)
+    )
+    return list(dict.fromkeys(name for name in left if name is not None and name in right))
 
 
 def _text(column: Column) -> str:

@@ -96,6 +96,8 @@ class _Joining:
         inside = [*filter(self.conjunct.has, block.subqueries)]
         if len(inside) != 1 or block.source is None or block.laterals or self._binds_otherwise():
             return None
+        if self.names.reaches_out(inside[0].query):
+            return None
         kind, joined = "semi", None
         if isinstance(node, exp.Exists):
             joined = self._exists(inside[0])

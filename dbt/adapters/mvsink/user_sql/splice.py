@@ -18,7 +18,16 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.mvsink.engine import DataflowError
 from dbt.adapters.mvsink.engine import sql as text
-from dbt.adapters.mvsink.user_sql.words import ENDS_FROM, Word, alias_after, closing, last_part, parts, words
+from dbt.adapters.mvsink.user_sql.words import (
+    ENDS_FROM,
+    Word,
+    alias_after,
+    closing,
+    is_alias_window,
+    last_part,
+    parts,
+    words,
+)
 
 # Functions whose arguments may contain a FROM that starts no clause.
 _FROM_IN_ARGUMENTS = frozenset({"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"})
@@ -161,7 +170,7 @@ class _Walk:
             frame.expects = upper != "USING" or self._upper(index + 1) != "("
             is_target = self._upper(index - 1) in ("INTO", "OVERWRITE")
             frame.table = index if upper == "TABLE" and not is_target else None
-        elif upper in ENDS_FROM:
+        elif upper in ENDS_FROM and not is_alias_window(self.stream, index):
             frame.expects = frame.from_list = False
         elif upper == "ON":
             frame.expects = False

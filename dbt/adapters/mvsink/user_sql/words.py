@@ -154,10 +154,14 @@ def alias_after(stream: Sequence[Word], index: int) -> tuple[str | None, int]:
     """The alias at ``index``, if there is one, and the index behind it."""
     explicit = index < len(stream) and stream[index].upper == "AS"
     index += explicit
-    if (
-        index >= len(stream)
-        or not stream[index].is_name
-        or (stream[index].upper in _NO_ALIAS and not explicit)
-    ):
+    if index >= len(stream) or not stream[index].is_name:
         return None, index - explicit
+    if stream[index].upper in _NO_ALIAS and not explicit and not is_alias_window(stream, index):
+        return None, index
     return stream[index].text, index + 1
+
+
+def is_alias_window(stream: Sequence[Word], index: int) -> bool:
+    """Whether the word there is WINDOW and does not begin a clause: ``WINDOW name AS``."""
+    named = [word.upper for word in stream[index : index + 3]]
+    return named[:1] == ["WINDOW"] and named[2:] != ["AS"]
