@@ -215,7 +215,7 @@ class World:
             [batch], state.upper, Antichain.of(time + 1), progress=evidence.progress(state, time)
         )
         if self.random.random() < 0.9:  # else the process dies here
-            self.own.set_properties(evidence.properties(shard_columns(SCHEMA)))
+            self.own.set_properties(evidence.properties(self.own.state(), shard_columns(SCHEMA)))
 
 
 def contents(handle, time: int) -> Counter:

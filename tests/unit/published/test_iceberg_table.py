@@ -95,6 +95,22 @@ def test_only_files_whose_hidden_rows_change_get_another_file_that_hides_rows(hi
     assert (figures["added-data-files"], figures["deleted-data-files"]) == ("1", None)
 
 
+def test_row_l_columns_in_another_order_keep_their_ids_and_files(history):
+    added(history, row(1), row(2))
+    before = StaticTable.from_metadata(history.table)
+    names = [field.name for field in before.schema().fields]
+    order = names[::-1]
+    publish(history.handle, order, table=history.format)
+    after = StaticTable.from_metadata(history.table)
+    assert [field.name for field in after.schema().fields] == order
+    assert {field.name: field.field_id for field in after.schema().fields} == {
+        field.name: field.field_id for field in before.schema().fields
+    }
+    rows = after.scan().to_arrow()
+    assert rows.column_names == order
+    assert sorted(rows.column("id").to_pylist()) == [1, 2]
+
+
 def test_no_data_file_is_written(history, monkeypatch):
     monkeypatch.setattr(history.chance, "random", lambda: 1)
     added(history, *map(row, range(10)))

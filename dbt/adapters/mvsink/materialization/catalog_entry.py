@@ -10,7 +10,7 @@ between there is nothing of that name. If a run is killed there, the next one cr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.mvsink import failpoints
@@ -51,13 +51,24 @@ def publish_entry(opened: Opened, docs: Docs) -> CatalogEntry:
     one.
     """
     docs = docs.of_columns(opened.columns)
-    table = publish_table(opened, docs)
+    order = _order(opened)
+    table = publish_table(opened, docs, order)
     if table.place and _is_delta(opened) and in_catalog(opened.context.engine):
         notes = (*_show_table(opened, table), *table.notes)
         return CatalogEntry(True, notes=(*notes, *withdraw_table(opened)), warnings=table.warnings)
-    replaced = _show_view(opened, docs)
+    replaced = _show_view(opened, docs, order)
     made = (_made(opened, masked(table.place)),) if table.first else ()
     return CatalogEntry(False, replaced, (*made, *table.notes, *withdraw_table(opened)), table.warnings)
+
+
+def _order(opened: Opened) -> Sequence[str]:
+    """The columns in the query's order. As long as a changed query is not in effect, they stay in
+    that of the query before.
+    """
+    shown = opened.context.published
+    if shown is not None and shown.columns and opened.new_query:
+        return shown.columns
+    return [column.name for column in opened.columns]
 
 
 def _is_delta(opened: Opened) -> bool:
@@ -111,18 +122,21 @@ def _show_table(opened: Opened, table: ModelTable) -> tuple[str, ...]:
     return (f"published as a Delta table (file_format){no_view}",)
 
 
-def _show_view(opened: Opened, docs: Docs) -> bool:
+def _show_view(opened: Opened, docs: Docs, order: Sequence[str]) -> bool:
     """Publish the view if that is needed; returns whether it was."""
     context, handle, state = opened.context, opened.handle, opened.handle.state()
     engine, relation, shown = context.engine, str(context.relation), context.published
-    if shown is not None and shown.listed and not (docs.nothing and views.is_current(shown, state, docs)):
+    if (
+        shown is not None
+        and shown.listed
+        and not (docs.nothing and views.is_current(shown, state, docs, order))
+    ):
         shown = read_if_there(engine, relation)  # with all that is on it
-    if views.is_current(shown, state, docs):
+    if views.is_current(shown, state, docs, order):
         return False
     existing = grants.on_view(engine, relation) if shown is not None and shown.table else ()
     if shown is not None and shown.table:  # the files stay: they are the shard's
         engine.execute(f"drop table if exists {relation}", "publish")
-    order = [column.name for column in opened.columns]
     views.publish(engine, relation, handle, shown, docs, order)
     grants.restore(engine, relation, existing)
     failpoints.reach("view published")

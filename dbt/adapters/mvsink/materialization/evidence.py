@@ -34,14 +34,16 @@ from dbt.adapters.mvsink.references.resolve import find_references
 from dbt.adapters.mvsink.references.shown_functions import shown_functions
 from dbt.adapters.mvsink.shard import Progress, ShardState, files_number, number_of, untouched
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
+from dbt.adapters.mvsink.shard_sql.layout import in_order
 from dbt.adapters.mvsink.shard_sql.stager import EXACT
 from dbt.adapters.mvsink.sink import Increment, Incremental, Volume, run_timing
 from dbt.adapters.mvsink.user_sql.checks import uncertain
 from dbt.adapters.mvsink.user_sql.marks import NOW, query_at
 from dbt.adapters.mvsink.user_sql.words import last_part
 
-# properties: what the query was last seen to read, and a number for its columns and plan
-READS, COLUMNS = "reads", "query_columns"
+# properties: what the query was last seen to read, a number for its columns and plan, and one for
+# the order of the relation's columns
+READS, COLUMNS, ORDER = "reads", "query_columns", "columns_order"
 # catalogs that Iceberg adds to a session for itself, for example when it compacts a table
 OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_rewrite_catalog")
 # Of a server's session we set some and set them back, after which they are listed; the zone is part
@@ -49,6 +51,11 @@ OF_ICEBERG = ("spark.sql.catalog.default_iceberg", "spark.sql.catalog.default_re
 OURS = {*EXACT, "spark.sql.session.timeZone"}
 DECIDE_NOTHING = (*OF_ICEBERG, "spark.sql.debug.")
 RULES = "2"  # another number: what was recorded before proves nothing
+
+
+def order_number(names: Sequence[str]) -> str:
+    """A number for columns of these ``names`` in this order."""
+    return str(number_of([json.dumps(list(names))]))
 
 
 class InputsMoved(Exception):
@@ -99,11 +106,12 @@ class InputEvidence:
         kinds = {position.kind for position in self.positions(time)}
         return had_them and self.problem(state) is None and kinds <= {FILE_LIST, "view", CLOCK}
 
-    def properties(self, columns: Sequence[Column]) -> dict[str, str]:
-        """The properties that record what the query reads and, if it is evaluated, its
-        ``columns``.
+    def properties(self, state: ShardState, columns: Sequence[Column]) -> dict[str, str]:
+        """The properties that record what the query reads, in which order the shard in ``state``
+        shows its ``columns``, and if it is evaluated, these.
         """
-        kept = {READS: json.dumps(self.reads.stored(), sort_keys=True)}
+        order = in_order(state.schema.names, [column.name for column in columns])
+        kept = {READS: json.dumps(self.reads.stored(), sort_keys=True), ORDER: order_number(order)}
         return kept if self.certain else {**kept, COLUMNS: self._columns_number(columns)}
 
     def _columns_number(self, columns: Sequence[Column]) -> str:

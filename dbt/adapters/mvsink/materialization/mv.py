@@ -25,10 +25,12 @@ from dbt.adapters.mvsink.materialization.context import RunContext
 from dbt.adapters.mvsink.materialization.contracts import assertions, unenforced_constraints
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS
 from dbt.adapters.mvsink.materialization.evidence import (
+    ORDER,
     InputEvidence,
     InputsMoved,
     as_said,
     evaluating,
+    order_number,
     recollection,
     references_of,
     verification_due,
@@ -310,7 +312,9 @@ class CheckedView:
             definition = opened.definition
             properties = definition.properties_before_effect(outcome.state)
             if not outcome.up_to_date:
-                of_query = {} if self.evidence is None else self.evidence.properties(self.columns)
+                of_query = (
+                    {} if self.evidence is None else self.evidence.properties(outcome.state, self.columns)
+                )
                 properties = {**definition.properties(), **of_query}
             options, kept = self.context.options, outcome.state.properties
             shown = {**options.freshness.properties(kept), **options.verify.properties(kept)}
@@ -380,6 +384,9 @@ def _recalled(context: RunContext, references: References) -> tuple[CheckedView 
                 return None, None
             evidence, time = recalled
             columns = _columns(state, context.published.columns)
+            shown = order_number([column.name for column in columns])
+            if state.properties.get(ORDER) != shown:  # a run was killed before it published another order
+                return None, evidence
             proved = evidence.proves(state, reader.progress, time)
             if not proved and not evidence.proves_columns(state, time, columns):
                 return None, evidence
@@ -424,6 +431,7 @@ def _check_columns(context: RunContext, columns: tuple[Column, ...]) -> None:
         sql.check_name(column.name)
     names = [column.name for column in columns]
     check_distinct(context.model, names)
-    for name in context.options.assert_not_null:
-        if name not in names:
+    known = {name.lower() for name in names}
+    for name in context.options.assert_not_null:  # as Spark resolves it
+        if name.lower() not in known:
             raise UnknownColumn("assert_not_null", name, names)

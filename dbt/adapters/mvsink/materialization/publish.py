@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.shard import DataFile, Directory, ShardState, WriteHand
 from dbt.adapters.mvsink.shard.errors import KeepsChanging
 from dbt.adapters.mvsink.shard_sql import Layout, view_query
 from dbt.adapters.mvsink.shard_sql.current_view import plain_rows, renamed, scans, with_several
-from dbt.adapters.mvsink.shard_sql.layout import live_errors
+from dbt.adapters.mvsink.shard_sql.layout import in_order, live_errors
 from dbt.adapters.mvsink.shard_sql.properties import first_refresh
 from dbt.adapters.mvsink.shard_sql.published_view import Marker, PublishedView, fingerprint, read_marker
 
@@ -100,8 +100,8 @@ def publish(
 ) -> ShardState:
     """Make the view show the newest version of the shard, and return that version.
 
-    ``relation`` is already quoted. ``order`` is the model's order of columns; if it is empty, the
-    shard's own is used.
+    ``relation`` is already quoted. ``order`` is the model's order of columns; those that it lacks
+    come after them, in the shard's own order.
     """
     readable = {current.form} if current and current.shard_id == str(handle.shard_id) else set()
     meetings = 0
@@ -142,7 +142,7 @@ class WantedView:
     @cached_property
     def names(self) -> list[str]:
         """The columns, in the order of the view."""
-        return list(self.order if sorted(self.order) == sorted(self.parts.names) else self.parts.names)
+        return list(in_order(self.parts.names, self.order))
 
     @cached_property
     def form(self) -> str:
@@ -256,14 +256,17 @@ def _read_once(engine: Engine, wanted: WantedView) -> None:
             engine.query(files.around(query), "read once")
 
 
-def is_current(view: PublishedView | None, state: ShardState, docs: Docs) -> bool:
-    """Whether the view shows exactly these files, and has what dbt wants on it."""
+def is_current(view: PublishedView | None, state: ShardState, docs: Docs, order: Sequence[str] = ()) -> bool:
+    """Whether the view shows exactly these files, with the columns in this ``order`` (of `publish`;
+    if it is empty, in any), and has what dbt wants on it.
+    """
     if (
         view is None
         or view.table
         or not view.marked
         or view.files != fingerprint(state)
         or view.shard_id != str(state.shard_id)
+        or (order and view.columns != in_order(state.schema.names, order))
     ):
         return False
     wanted = {name: text for name, text in (docs.column_comments or {}).items() if text}

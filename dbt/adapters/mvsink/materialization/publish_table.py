@@ -54,8 +54,10 @@ class ModelTable:
     warnings: tuple[str, ...] = ()
 
 
-def publish_table(opened: Opened, docs: Docs) -> ModelTable:
-    """Make the model's table show the shard, if the model wants one."""
+def publish_table(opened: Opened, docs: Docs, order: Sequence[str]) -> ModelTable:
+    """Make the model's table show the shard, if the model wants one, with columns in this
+    ``order``.
+    """
     context, handle = opened.context, opened.handle
     wanted, known = context.table_format, recorded_tables(handle.state().properties)
     if wanted is None:
@@ -63,7 +65,6 @@ def publish_table(opened: Opened, docs: Docs) -> ModelTable:
     if known[:1] != [wanted]:
         # first: if this run is killed, later ones know of the table, and of former ones
         handle.set_properties(recording(wanted, [each for each in known if each != wanted]))
-    order = [column.name for column in opened.columns]
     return brought_up_to_date(context.engine, handle, order, docs, context.iceberg_catalog)
 
 

@@ -55,6 +55,7 @@ from dbt.adapters.mvsink.shard.errors import KeepsChanging, VersionTaken
 from dbt.adapters.mvsink.shard.state import TABLE
 from dbt.adapters.mvsink.shard.stored import Unreadable
 from dbt.adapters.mvsink.shard_sql import Layout
+from dbt.adapters.mvsink.shard_sql.layout import in_order
 from dbt.adapters.mvsink.shard_sql.published_view import Marker
 
 # computes the hashes that these directories' rows lack, by the path of the file
@@ -100,8 +101,7 @@ def publish(
 ) -> Publication:
     """Make the table show the newest version of the shard. By default it is the Delta table.
 
-    ``order`` names the table's columns in their order; if it does not name all of the shard's, they
-    are in the shard's, as in the view.
+    ``order`` names the table's columns in their order, as in the view.
     ``docs`` are its comments and properties. ``hashes`` computes the hashes of the rows that have
     none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
     `StorageError`.
@@ -116,8 +116,7 @@ def publish(
         state = handle.state()
         if not state.readable:
             return Publication(live.version)
-        names = order if sorted(order) == sorted(state.schema.names) else state.schema.names
-        schema = pa.schema([state.schema.field(name) for name in names])
+        schema = pa.schema([state.schema.field(name) for name in in_order(state.schema.names, order)])
         described = Description(schema, marked, state.shard_id)
         shown = live.shows(state.generation, files_number(state.files))
         if shown and live.is_described(described) and _is_whole(table, live):

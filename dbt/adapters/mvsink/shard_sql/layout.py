@@ -367,3 +367,14 @@ def live_errors(layout: Layout) -> str:
         if parts
         else ""
     )
+
+
+def in_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
+    """The ``names`` of columns in the ``order``; those that it lacks stay as they are, at the end.
+
+    >>> in_order(["a", "b", "old"], ["b", "a"])
+    ('b', 'a', 'old')
+    """
+    known = set(names)
+    first = [name for name in order if name in known]
+    return (*first, *(name for name in names if name not in set(first)))
