@@ -30,7 +30,7 @@ UNCERTAIN = {
     "the session": ("select current_user() from t", "current_user()"),
     "a file's name": ("select input_file_name() from t", "input_file_name()"),
     "a function of the user's": ("select my_udf(a) from t", "my_udf()"),
-    "a qualified function": ("select db.upper(a) from t", "upper()"),
+    "a qualified function": ("select db.upper(a) from t", "db.upper()"),
     "a substituted text": ("select '${env:HOME}' from t", "${...}"),
     "an open quote": ("select 'a from t", "not closed"),
 }
@@ -44,6 +44,22 @@ def test_certain(query):
 @pytest.mark.parametrize(("query", "named"), UNCERTAIN.values(), ids=UNCERTAIN)
 def test_uncertain(query, named):
     assert named in uncertain(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "declared", "named"),
+    [
+        ("select s.f(a) from t", ["S.F"], ""),
+        ("select `s` . `F`(a), c.s.g(a) from t", ["s.f", "c.s.g"], ""),
+        ("select f(a) from t", ["f"], ""),
+        ("select s.f(a) from t", ["f"], "s.f()"),
+        ("select f(a) from t", ["s.f"], "f()"),
+        ("select x.s.f(a) from t", ["s.f"], "x.s.f()"),
+        ("select s.upper(a) from t", ["s.f"], "s.upper()"),
+    ],
+)
+def test_row_d_a_declared_function_is_called_as_it_was_declared(query, declared, named):
+    assert named in uncertain(query, declared) and bool(uncertain(query, declared)) is bool(named)
 
 
 @pytest.mark.parametrize(

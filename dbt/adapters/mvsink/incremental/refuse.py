@@ -38,7 +38,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.user_sql.checks import moving_literal
+from dbt.adapters.mvsink.user_sql.checks import dotted, moving_literal
 from dbt.adapters.mvsink.user_sql.functions import (
     AGGREGATES,
     BARE,
@@ -126,7 +126,7 @@ def check_expression(
             raise Refused(reason, stream[index - 1].start)
         if word.is_name and not word.text[:1].isdigit():
             called = behind[:1] == ["("]
-            name = _dotted(stream, index) if called else word.text.lower()
+            name = dotted(stream, index) if called else word.text.lower()
             if called and not _is_syntax(word, before):
                 _check_call(name, word.start, behind, [*allowed, *grouped, *(() if index else generators)])
             elif not called and before != "." and word.upper and name in BARE and before != "AS":
@@ -156,15 +156,6 @@ def _is_syntax(word: Word, before: str) -> bool:
     if word.upper == "OVER":  # of a window function, which was judged before
         return True
     return word.upper in _BEFORE_PARENTHESIS and before != "."
-
-
-def _dotted(stream: Sequence[Word], index: int) -> str:
-    """The name that ends at ``index``, with its qualifiers."""
-    parts = [stream[index].text.lower()]
-    while index >= 2 and stream[index - 1].upper == "." and stream[index - 2].is_name:
-        index -= 2
-        parts.insert(0, stream[index].text.lower())
-    return ".".join(parts)
 
 
 def _check_call(name: str, at: int, behind: Sequence[str], allowed: Collection[str]) -> None:

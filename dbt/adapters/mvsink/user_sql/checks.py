@@ -92,7 +92,12 @@ def _of_word(stream: Sequence[Word], index: int, known: Collection[str]) -> str:
 def _of_call(stream: Sequence[Word], index: int, before: str, known: Collection[str]) -> str:
     word, name = stream[index], stream[index].text.lower()
     if before == ".":
-        return f"{name}() is not a function of Spark's own"
+        full = dotted(stream, index)
+        return (
+            ""
+            if full in known
+            else f"{full}() is not a function of Spark's own; deterministic_functions can allow it"
+        )
     if word.upper in SYNTAX or before in ("AS", ")") or _is_alias(stream, index):
         return ""
     empty = stream[index + 2 : index + 3] and stream[index + 2].upper == ")"
@@ -105,6 +110,15 @@ def _is_alias(stream: Sequence[Word], index: int) -> bool:
     """Whether ``name (`` begins a CTE with a list of columns: ``with name (a, b) as (``."""
     behind = [word.upper for word in stream[closing(stream, index + 1) + 1 :][:2]]
     return behind == ["AS", "("]
+
+
+def dotted(stream: Sequence[Word], index: int) -> str:
+    """The name that ends at ``index``, with its qualifiers, in lower case."""
+    parts = [stream[index].text.lower()]
+    while index >= 2 and stream[index - 1].upper == "." and stream[index - 2].is_name:
+        index -= 2
+        parts.insert(0, stream[index].text.lower())
+    return ".".join(parts)
 
 
 def tokens(query: str) -> tuple[Word, ...]:
