@@ -11,6 +11,7 @@ from dbt.adapters.mvsink.error_codes import INTERNAL, Coded, internal
 from dbt.adapters.mvsink.masking import masked
 
 MAX_NAME = 128  # characters of a schema's or a relation's name in Hive's metastore
+SHOWN_OF_HOOK = 200  # characters
 
 
 class MvsinkError(Coded, DbtRuntimeError):
@@ -107,6 +108,46 @@ class InvalidRunTime(MvsinkError):
         )
 
 
+class HookFailed(MvsinkError):
+    """A hook of a model or a seed failed: ``which`` one, with its ``text`` and the ``error``.
+
+    ``committed`` says that the contents were written before it. ``several`` says that its text is
+    more than one statement.
+    """
+
+    def __init__(
+        self, relation: str, which: str, text: str, error: str, *, committed: bool, several: bool = False
+    ):
+        plain = " ".join(text.split())
+        short = plain if len(plain) <= SHOWN_OF_HOOK else plain[: SHOWN_OF_HOOK - 3] + "..."
+        written = (
+            "The contents are committed and readers see them; hooks after this one did not run"
+            if committed
+            else "Nothing was written; hooks before this one have run"
+        )
+        key = which.split(" ")[0].replace("-", "_")
+        a_list = (
+            f"\n  A hook is one statement; for several, write a list: `{key}: [first, second]`"
+            if several
+            else ""
+        )
+        super().__init__(
+            f"{relation}: {which} failed: {error.strip()}\n  The hook: {short}{a_list}\n  {written}"
+        )
+
+
+class MicrobatchZone(MvsinkError):
+    """dbt's `microbatch` in a session whose time zone is not UTC."""
+
+    def __init__(self, relation: str, zone: str):
+        super().__init__(
+            f"{relation}: incremental_strategy `microbatch` would lose rows, because the session's time zone is not UTC: dbt's batches begin "
+            f"and end in UTC, and each replaces whole partitions, which are cut in the session's zone\n  Got: {zone}\n"
+            "  Expected: `server_side_parameters: {spark.sql.session.timeZone: UTC}` in the profile, another strategy, or "
+            "materialized: self_correcting_mv, which needs no batches"
+        )
+
+
 class OwnedByAnother(MvsinkError):
     """The shard belongs to another model or target."""
 
@@ -174,9 +215,10 @@ class ReadsItself(MvsinkError):
 
     error_code = "MVS-112"
 
-    def __init__(self, model: str):
+    def __init__(self, model: str, through: Sequence[str] = ()):
+        views = f", which it does through the view {' and then '.join(through)}" if through else ""
         super().__init__(
-            f"{model}: a self_correcting_mv cannot read itself; its query defines what it should hold"
+            f"{model}: a self_correcting_mv cannot read itself{views}; its query defines what it should hold"
         )
 
 
@@ -299,6 +341,26 @@ class UnknownFixtureColumn(MvsinkError):
     def __init__(self, model: str, column: str, allowed: Sequence[str]):
         super().__init__(
             f"{model}: invalid column in the unit test's rows for `this`\n  Got: {column}\n  Expected: {', '.join(allowed)}"
+        )
+
+
+class InvalidFixtureValue(MvsinkError):
+    """A value in a unit test's rows that is none of its column's type."""
+
+    def __init__(self, column: str, value: Any, kind: str, expected: str):
+        super().__init__(
+            f"invalid value of column `{column}` ({kind}) in a unit test's rows\n  Got: {value!r}\n  Expected: {expected}"
+        )
+
+
+class UnknownModel(MvsinkError):
+    """A variable names a model that the project does not have, or not of this materialization."""
+
+    def __init__(self, variable: str, name: str, kind: str, known: Sequence[str], meant: str):
+        question = f" Did you mean `{meant}`?" if meant else ""
+        super().__init__(
+            f"invalid variable `{variable}`: the project has no {kind} of this name.{question}\n  Got: {name!r}\n"
+            f"  Expected: {', '.join(known) or f'nothing, for there is no {kind}'}"
         )
 
 

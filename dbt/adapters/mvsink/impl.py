@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.adapter.commands import CommandsAdapter
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
+from dbt.adapters.mvsink.adapter.dbt_parts import DbtPartsAdapter
 from dbt.adapters.mvsink.adapter.debug import check_setup, check_spark_writes_there
 from dbt.adapters.mvsink.adapter.run_events import listen
 from dbt.adapters.mvsink.adapter.seeds import SeedAdapter
@@ -25,7 +26,7 @@ from dbt.adapters.mvsink.relation import MvsinkRelation
 from dbt.adapters.mvsink.shard import OpenShards
 
 
-class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter):
+class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter, DbtPartsAdapter):
     """See the module."""
 
     Relation = MvsinkRelation

@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.inputs.reference import References
 from dbt.adapters.mvsink.materialization.audits import CompiledTest, chosen, compiled
 from dbt.adapters.mvsink.materialization.catalog_entry import republish
 from dbt.adapters.mvsink.materialization.errors import translated
-from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
+from dbt.adapters.mvsink.materialization.options.folder_configs import configs_of
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.renaming import Name, RenameRequest, rename
@@ -70,7 +70,7 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         if node is None or json.loads(request)["accept"]:
             return []
         model, manifest = f"{relation.schema}.{relation.identifier}", self.get_macro_resolver()
-        wanted = ModelOptions.parse(model, with_freshness(node)).audit.tests
+        wanted = ModelOptions.parse(model, configs_of(model, node, manifest)).audit.tests
         if not wanted:
             return []
         nodes = chosen(manifest, model, str(node["unique_id"]), wanted)
@@ -99,7 +99,8 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             reader = client.open_reader(asked["uri"])
             with WriteHandle.from_read(reader, "undo") as handle:
                 engine = AdapterEngine(self, model)
-                wanted = _undo_request(model, asked, handle, node, judged)
+                configs = None if node is None else configs_of(model, node, self.get_macro_resolver())
+                wanted = _undo_request(model, asked, handle, configs, judged)
                 done = undo(replace(wanted, invocation_id=invocation_id), handle, engine)
                 published = self.published(existing) if done.committed else None
                 if published is not None and published.shard_id == str(handle.shard_id):
@@ -156,7 +157,8 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
     def _request(
         self, model: str, node: Mapping[str, Any], reader: ReadHandle, columns: tuple[Column, ...]
     ) -> SinkRequest:
-        options, now = ModelOptions.parse(model, with_freshness(node)), wall_clock.now_ms()
+        options = ModelOptions.parse(model, configs_of(model, node, self.get_macro_resolver()))
+        now = wall_clock.now_ms()
         name, accept = str(node["name"]), variable(self.config, "mvsink_accept")
         return SinkRequest(
             model=model,
@@ -179,12 +181,12 @@ def _undo_request(
     model: str,
     asked: Mapping[str, Any],
     handle: WriteHandle,
-    node: Mapping[str, Any] | None,
+    configs: Mapping[str, Any] | None,
     audits: tuple[Audit, ...],
 ) -> UndoRequest:
     """The request, with the model's gate: its `max_change` and its audits."""
     now = wall_clock.now_ms()
-    options = None if node is None else ModelOptions.parse(model, with_freshness(node))
+    options = None if configs is None else ModelOptions.parse(model, configs)
     most = None if options is None else change_limit(options.max_change, handle.history)
     return UndoRequest(
         model=model,

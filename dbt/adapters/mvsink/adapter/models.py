@@ -18,6 +18,7 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.spark.impl import SparkAdapter
 
 from dbt.adapters.mvsink.adapter.dbt_engine import AdapterEngine
+from dbt.adapters.mvsink.adapter.named_models import check_named
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.durations import iso, parse_time
 from dbt.adapters.mvsink.engine import EngineError
@@ -29,7 +30,7 @@ from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.errors import LOWER_ERRORS, translate, translated
 from dbt.adapters.mvsink.materialization.importing import Existing, source_of
 from dbt.adapters.mvsink.materialization.mv import SelfCorrectingView
-from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
+from dbt.adapters.mvsink.materialization.options.folder_configs import configs_of
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions, ignored_configs
 from dbt.adapters.mvsink.materialization.orphans import (
     Orphan,
@@ -99,11 +100,12 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     ) -> Prepared:
         """Check a model's name, configs and schedule. Nothing is written."""
         model = checked_name(relation)
-        options = ModelOptions.parse(model, with_freshness(node))
+        options = ModelOptions.parse(model, configs_of(model, node, self.get_macro_resolver()))
         context = self._context(node, relation, existing, query, options, self._invocation(invocation))
         return phases.prepare(context, SelfCorrectingView())
 
     def _invocation(self, values: Mapping[str, Any]) -> Invocation:
+        check_named(self.config, self.get_macro_resolver())
         # dbt's `flags` do not show `--sample`
         return Invocation(**values, sampled=getattr(self.config.args, "sample", None) is not None)
 

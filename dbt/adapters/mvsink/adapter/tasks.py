@@ -13,7 +13,7 @@ from dbt.adapters.mvsink.adapter.models import MaintainedAdapter, checked_name
 from dbt.adapters.mvsink.adapter.variables import variable
 from dbt.adapters.mvsink.materialization import run as phases
 from dbt.adapters.mvsink.materialization.errors import translated
-from dbt.adapters.mvsink.materialization.options.freshness import with_freshness
+from dbt.adapters.mvsink.materialization.options.folder_configs import configs_of
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
 from dbt.adapters.mvsink.materialization.run import Prepared
 from dbt.adapters.mvsink.materialization.task import ContinualTask, contract_columns, reset_warning
@@ -45,7 +45,7 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         The task's text is the node's own: dbt's injected text is cut at a `;` after `CASE ... END`.
         """
         model = checked_name(relation)
-        options = _options(model, node)
+        options = _options(model, node, self._manifest())
         requested = self._invocation(invocation)
         names = {str(node["name"]), str(relation.identifier), model}
         named = bool(names & set(reset))
@@ -75,12 +75,15 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         return next((fixture.rows for fixture in test.given if fixture.input.strip() == "this"), None)
 
     @available.parse_none
-    def mv_unit_query(self, config: Any, tested_id: str, so_far: str) -> UnitQuery:
+    def mv_unit_query(self, config: Any, tested_id: str, so_far: Any) -> UnitQuery:
         """The query of what the tested task makes of the fixtures. See `task_unit_test`."""
         node = self._nodes()[tested_id].to_dict(omit_none=False)
         model = f"{node['schema']}.{node['alias']}"
         engine = AdapterEngine(self, model)
-        text, declared = without_end(_own_text(config.model)), _options(model, node).column_types
+        text, declared = (
+            without_end(_own_text(config.model)),
+            _options(model, node, self._manifest()).column_types,
+        )
         with translated(model):
             contracted = bool(contract_columns(node))
             return unit_query(
@@ -94,9 +97,9 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
         return cast("Mapping[str, Any]", self._manifest().nodes)
 
 
-def _options(model: str, node: Mapping[str, Any]) -> ModelOptions:
+def _options(model: str, node: Mapping[str, Any], manifest: Any) -> ModelOptions:
     with translated(model):
-        return ModelOptions.parse_task(model, with_freshness(node), contract_columns(node))
+        return ModelOptions.parse_task(model, configs_of(model, node, manifest), contract_columns(node))
 
 
 def _own_text(node: Any) -> str:

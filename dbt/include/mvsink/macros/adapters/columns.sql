@@ -28,3 +28,10 @@
   {%- endfor -%}
   {{ return(spark__create_columns(relation, kept)) }}
 {%- endmacro %}
+
+
+{# A contract's columns are compared with the query's as Spark resolves names, where case does not count: dbt's messages have them so, too. #}
+{% macro mvsink__format_column(column) -%}
+  {%- set name = column.column | lower -%}
+  {{ return({'name': name, 'data_type': column.dtype, 'formatted': name ~ ' ' ~ column.dtype}) }}
+{%- endmacro %}

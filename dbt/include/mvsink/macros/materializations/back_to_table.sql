@@ -9,6 +9,9 @@
 
 
 {% materialization incremental, adapter='mvsink', supported_languages=['sql', 'python'] %}
+  {%- if config.get('incremental_strategy') == 'microbatch' -%}
+    {%- do adapter.mv_check_microbatch(this) -%}
+  {%- endif -%}
   {{ return(mvsink_beside_or('materialization_incremental_spark')) }}
 {% endmaterialization %}
 

@@ -8,7 +8,7 @@
   {%- set staged = adapter.mv_stage_seed(model, flags.EMPTY) -%}
   {%- do store_result('agate_table', response='OK', agate_table=staged.sample) -%}
 
-  {{ mvsink_run_hooks(pre_hooks) }}
+  {%- do adapter.mv_run_hooks('pre-hook', pre_hooks, render, this) -%}
 
   {#- The values are cast before the old table is dropped: a seed that cannot be read does not change it. -#}
   {%- do adapter.mv_check_seed(staged) -%}
@@ -33,6 +33,6 @@
 
   {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(old_relation, should_full_refresh())) -%}
   {%- do persist_docs(target_relation, model) -%}
-  {{ mvsink_run_hooks(post_hooks) }}
+  {%- do adapter.mv_run_hooks('post-hook', post_hooks, render, this) -%}
   {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}

@@ -31,7 +31,7 @@
   {%- do adapter.mv_warn_of_ignored(invocation_id, graph.nodes, selected_resources) -%}
   {%- do mvsink_say_orphans() -%}
   {%- if not prepared.read_only -%}
-    {{ mvsink_run_hooks(pre_hooks) }}
+    {%- do adapter.mv_run_hooks('pre-hook', pre_hooks, render, this) -%}
   {%- endif -%}
   {%- if config.get('sql_header') -%}
     {%- call statement('sql_header') -%}{{ config.get('sql_header') }}{%- endcall -%}
@@ -49,21 +49,10 @@
       {%- do adapter.drop_relation(backup_relation) -%}
     {%- endif -%}
     {%- do apply_grants(target_relation, config.get('grants'), should_revoke=should_revoke(existing, full_refresh_mode=True)) -%}
-    {{ mvsink_run_hooks(post_hooks) }}
+    {%- do adapter.mv_run_hooks('post-hook', post_hooks, render, this) -%}
   {%- endif -%}
   {%- do store_result('main', response=adapter.mv_finish(published)) -%}
   {{ return(target_relation) }}
-{% endmacro %}
-
-
-{# Every hook, whatever its `transaction`, and without dbt's `commit;`, which is a syntax error in Spark. #}
-{% macro mvsink_run_hooks(hooks) %}
-  {% for hook in hooks %}
-    {% set rendered = render(hook.get('sql')) | trim %}
-    {% if rendered | length > 0 %}
-      {% call statement(auto_begin=False) %}{{ rendered }}{% endcall %}
-    {% endif %}
-  {% endfor %}
 {% endmacro %}
 
 

@@ -7,8 +7,7 @@
     {{ return(context['materialization_unit_default']()) }}
   {%- endif -%}
   {%- set so_far = adapter.mv_unit_output(model.unique_id) -%}
-  {%- set so_far_sql = '' if so_far is none else (so_far if so_far is string else mvsink_untyped_fixture(so_far)) -%}
-  {%- set actual = adapter.mv_unit_query(config, model.tested_node_unique_id, so_far_sql) -%}
+  {%- set actual = adapter.mv_unit_query(config, model.tested_node_unique_id, so_far) -%}
 
   {%- set expected_rows = config.get('expected_rows') -%}
   {%- set names = expected_rows[0].keys() if expected_rows | length > 0 else actual.types.keys() -%}
@@ -31,27 +30,25 @@
 {%- endmacro %}
 
 
-{# Rows without types; the query that reads them casts them. #}
-{% macro mvsink_untyped_fixture(rows) %}
-  {%- set names = [] -%}
-  {%- for row in rows -%}
-    {%- for name in row if name not in names -%}{%- do names.append(name) -%}{%- endfor -%}
+{# dbt's, in which a value is what YAML or CSV has, whatever characters are in it, also within structs, arrays and maps. #}
+{% macro format_row(row, column_name_to_data_types) %}
+  {%- set formatted = {} -%}
+  {%- for column_name, value in row.items() -%}
+    {%- set name = column_name | lower -%}
+    {%- if name not in column_name_to_data_types -%}
+      {%- set fixture_name = "expected output" if model.resource_type == 'unit_test' else "'" ~ model.name ~ "'" -%}
+      {{ exceptions.raise_compiler_error(
+          "Invalid column name: '" ~ name ~ "' in unit test fixture for " ~ fixture_name ~ "."
+          "\nAccepted columns for " ~ fixture_name ~ " are: " ~ (column_name_to_data_types.keys() | list)
+      ) }}
+    {%- endif -%}
+    {%- do formatted.update({name: adapter.mv_fixture_value(column_name, value, column_name_to_data_types[name])}) -%}
   {%- endfor -%}
-  {%- for row in rows %}
-select {% for name in names -%}
-    {%- set value = row.get(name) -%}
-    {%- set plain = value is number or value is boolean -%}
-    {{ 'null' if value is none else value if plain else dbt.string_literal(dbt.escape_single_quotes(value | string)) }} as {{ adapter.quote(name) }}
-    {{- ', ' if not loop.last }}
-  {%- endfor %}
-    {{- '\nunion all' if not loop.last }}
-  {%- else %}
-select 1 as _mv_nothing limit 0
-  {%- endfor %}
-{%- endmacro %}
+  {{ return(formatted) }}
+{% endmacro %}
 
 
-{# A task's own output may not exist yet; then its rows come from `mvsink_untyped_fixture`, and this is never run. #}
+{# A task's own output may not exist yet; then the rows of `this` are typed in the adapter, and this is never run. #}
 {% macro mvsink_fixture(rows, relation, types=none) %}
   {%- set types, quoted, nothing = dict(types or {}), {}, {} -%}
   {%- for column in adapter.get_columns_in_relation(relation) -%}
