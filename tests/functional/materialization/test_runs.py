@@ -170,6 +170,22 @@ class TestRuns(Base):
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)
         assert "cannot read itself" in results[0].message
 
+    def test_row_h_nor_through_a_view_of_the_catalog(self, project):
+        run_dbt(["run"])
+        view, over = f"{project.test_schema}.own_rows", f"{project.test_schema}.rows_below"
+        project.run_sql(f"create view {over} as select * from {project.test_schema}.mv")
+        project.run_sql(f"create view {view} as select id from {over} where id > 1")
+        before = self.state(project)
+        self.set_model(project, f"{MV} where id in (select id from {view})")
+        results = run_dbt(["run", "--select", "mv"], expect_pass=False)
+        assert "cannot read itself, which it does through the view" in results[0].message
+        assert f"{view} and then spark_catalog.{over};" in results[0].message
+        assert self.state(project) == before
+        self.set_model(project, MV)
+        run_dbt(["run", "--select", "mv"])
+        for each in (view, over):
+            project.run_sql(f"drop view {each}")
+
     def test_a_wrong_config_names_model_option_given_and_allowed(self, project):
         self.set_model(project, MV.replace("_mv'", "_mv', retain_history='1 month'"))
         results = run_dbt(["run", "--select", "mv"], expect_pass=False)

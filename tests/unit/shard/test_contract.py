@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dbt.adapters.mvsink.shard import Antichain, InvalidUsage, SchemaMismatch, StorageError, UpperMismatch
+from dbt.adapters.mvsink.shard.upkeep import maintenance_due
 from tests.support.shards import SCHEMA, at, live, read, staged, updates
 
 U = "s"
@@ -101,6 +102,22 @@ def test_rule_3_a_batch_of_another_shard_names_both(opened, writer):
     batch.delete()
 
 
+@pytest.mark.parametrize("upper", [1, 9], ids=["the next updates", "behind a gap"])
+def test_row_h_a_batch_of_another_shard_is_not_touched_by_any_append(opened, writer, upper):
+    other = opened.open_writer("other", SCHEMA)
+    batch = other.batch(updates(("a", upper - 1, 1)), at(upper - 1), at(upper))
+    for use in (
+        lambda: writer.append_batch(batch, at(upper - 1), at(upper)),
+        lambda: writer.compact([batch], []),
+        lambda: writer.compare_and_append_batch([batch], at(upper - 1), at(upper)),
+    ):
+        with pytest.raises(InvalidUsage) as error:
+            use()
+        assert str(other.shard_id) in str(error.value) and str(writer.shard_id) in str(error.value)
+    other.compare_and_append(updates(), at(0), at(upper - 1))
+    other.compare_and_append_batch([batch], at(upper - 1), at(upper))
+
+
 def test_rule_4_new_upper_before_expected_upper(writer):
     with pytest.raises(InvalidUsage):
         writer.compare_and_append_batch([], at(3), at(2))
@@ -176,6 +193,48 @@ def test_batches_stay_usable_after_a_mismatch(opened, writer):
         writer.compare_and_append_batch([batch], at(0), at(9))
     writer.compare_and_append_batch([batch], at(5), at(9))
     assert read(opened, U, 8) == [("a", 1)]
+
+
+def no_commit(version, change):
+    raise StorageError("no commit today")
+
+
+@pytest.mark.parametrize("method", ["compare_and_append", "append"])
+def test_row_g_after_a_storage_error_nothing_stays_of_what_the_caller_has_no_batch_of(
+    writer, monkeypatch, method
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(writer.storage, "commit", no_commit)
+        with pytest.raises(StorageError, match="no commit today"):
+            getattr(writer, method)(updates(("a", 0, 1)), at(0), at(1))
+    assert staged(writer) == set()
+    getattr(writer, method)(updates(("a", 0, 1)), at(0), at(1))
+    assert staged(writer) == live(writer) != set()
+
+
+@pytest.mark.parametrize("method", ["compare_and_append_batch", "append_batch"])
+def test_row_g_after_a_storage_error_the_callers_batch_can_be_used_again(writer, monkeypatch, method):
+    batch = writer.batch(updates(("a", 0, 1)), at(0), at(1))
+    argument = [batch] if method == "compare_and_append_batch" else batch
+    with monkeypatch.context() as patch:
+        patch.setattr(writer.storage, "commit", no_commit)
+        with pytest.raises(StorageError, match="no commit today"):
+            getattr(writer, method)(argument, at(0), at(1))
+    done = getattr(writer, method)(argument, at(0), at(1))
+    assert done.version == writer.state().version and staged(writer) == live(writer) != set()
+
+
+def test_row_g_every_append_returns_the_maintenance_that_is_due(opened, writer):
+    due = []
+    for time in range(60):
+        appended = writer.append(updates((f"{time}", time, 1)), at(time), at(time + 1))
+        batch = writer.batch(updates((f"{time}", time, 1)), at(time), at(time + 1))
+        again = writer.append_batch(batch, at(time), at(time + 1))  # another replica's: it is there already
+        state = writer.state()
+        assert appended.maintenance == again.maintenance == maintenance_due(state, writer.storage)
+        assert appended.version == again.version == state.version
+        due.append(appended.maintenance)
+    assert any(each.compact for each in due) and any(each.collect_garbage for each in due)
 
 
 REPLICATED = {

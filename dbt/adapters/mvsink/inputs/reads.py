@@ -23,7 +23,7 @@ from dbt.adapters.mvsink.engine.plan_text import whole_explanation
 from dbt.adapters.mvsink.per_invocation import PerInvocation
 from dbt.adapters.mvsink.shard.stored import a_text, an_object, member, texts
 from dbt.adapters.mvsink.user_sql.checks import breaks_lines
-from dbt.adapters.mvsink.user_sql.words import UnreadableText
+from dbt.adapters.mvsink.user_sql.words import UnreadableText, parts
 
 log = logging.getLogger("mvsink.shard")
 
@@ -66,6 +66,17 @@ class Reads:
         """Its tables, and those below its views."""
         inner = (name for reads in self.below.values() for name in reads.every_table)
         return tuple(dict.fromkeys((*self.tables, *inner)))
+
+    def path_to(self, relation: str) -> tuple[str, ...] | None:
+        """The views through which it reads ``relation`` (``catalog.db.name``), from the outermost;
+        None if it does not.
+        """
+        if any(parts(name) == parts(relation) for name in (*self.views, *self.tables)):
+            return ()
+        for view, reads in self.below.items():
+            if (path := reads.path_to(relation)) is not None:
+                return (view, *path)
+        return None
 
     def stored(self) -> dict[str, Any]:
         """The form that is stored as JSON; `from_stored` reads it."""

@@ -14,6 +14,7 @@ from functools import partial
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.engine import Column, DataflowError, ReservedColumn, parse_type, shard_columns, sql
+from dbt.adapters.mvsink.engine.session import session_of
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.exceptions import NoColumns, ReadsItself, check_distinct
 from dbt.adapters.mvsink.incremental import NotIncremental
@@ -418,6 +419,9 @@ def _checked(
     columns = tuple(Column(name, parse_type(text, name)) for name, text in types)
     _check_columns(context, columns)
     if evidence is not None:
+        through = evidence.reads.path_to(f"{session_of(context.engine).catalog}.{context.relation}")
+        if through is not None:
+            raise ReadsItself(context.model, through)
         references = as_said(context, references, evidence)
     return CheckedView(context, columns, references, evidence)
 

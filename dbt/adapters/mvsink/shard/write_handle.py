@@ -17,7 +17,7 @@ import pyarrow as pa
 from dbt.adapters.mvsink.shard import claims, commit_loop, generations
 from dbt.adapters.mvsink.shard import state as transitions
 from dbt.adapters.mvsink.shard.batch import Batch, BatchState, batch_from, check_files, cut
-from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardReplaced, UpperMismatch
+from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardError, ShardReplaced, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.leases import leased_since
 from dbt.adapters.mvsink.shard.progress import Progress, recording
@@ -105,13 +105,14 @@ class WriteHandle(StagingHandle):
     def compare_and_append(
         self, updates: Updates, expected_upper: Antichain, new_upper: Antichain, **options: Any
     ) -> AppendResult:
-        """Write ``updates`` and move the upper if it is ``expected_upper``. On a mismatch nothing
-        stays staged. ``options`` are those of `compare_and_append_batch`.
+        """Write ``updates`` and move the upper if it is ``expected_upper``. If it raises, nothing
+        stays staged, unless the outcome is unknown. ``options`` are those of
+        `compare_and_append_batch`.
         """
         batch = self.batch(updates, expected_upper, new_upper)
         try:
             return self.compare_and_append_batch([batch], expected_upper, new_upper, **options)
-        except (Conflict, InvalidUsage):
+        except ShardError:  # the caller has no batch to try again with
             self.versions.attempt(batch.delete)
             raise
 
@@ -128,7 +129,8 @@ class WriteHandle(StagingHandle):
         creation: int | None = None,
         progress: Progress | None = None,
     ) -> AppendResult:
-        """Append staged batches as one. On a mismatch they stay usable: to retry or to delete.
+        """Append staged batches as one. On a mismatch, or if the storage fails, they stay usable:
+        to retry or to delete.
 
         The commit may release history before ``since``, as far as holds, leases and the upper
         allow. ``inputs`` is the progress on each input, ``removes`` are live files to remove, and
@@ -154,34 +156,42 @@ class WriteHandle(StagingHandle):
         after = self.versions.commit_batches(decide, batches, note, cuts)
         return AppendResult(after.version, maintenance_due(after, self.storage))
 
-    def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> None:
+    def append(self, updates: Updates, lower: Antichain, upper: Antichain) -> AppendResult:
         """For replicated writers: cuts away updates that the shard already has and appends the
-        rest.
+        rest. If it raises, nothing stays staged, unless the outcome is unknown.
         """
-        self.append_batch(self.batch(updates, lower, upper), lower, upper)
+        batch = self.batch(updates, lower, upper)
+        try:
+            return self.append_batch(batch, lower, upper)
+        except ShardError:
+            self.versions.attempt(batch.delete)
+            raise
 
-    def append_batch(self, batch: Batch, lower: Antichain, upper: Antichain) -> None:
-        """`append` for a staged batch, which is consumed or deleted. `UpperMismatch` for a gap."""
+    def append_batch(self, batch: Batch, lower: Antichain, upper: Antichain) -> AppendResult:
+        """`append` for a staged batch, which is consumed or deleted; if the storage fails, it stays
+        usable. `UpperMismatch` for a gap.
+        """
+        batch.require_staged()
+        self.require_own(batch)
         while True:
-            current = self.fetch_recent_upper()
+            state = self.state()
+            current = state.upper
             try:
                 if lower.less_equal(current) and upper.less_equal(current):
                     batch.require_staged()
-                    self.require_own(batch)
                     _check_bounds_of([batch], lower, upper)
                     self.versions.attempt(batch.delete)
-                    return
+                    return AppendResult(state.version, maintenance_due(state, self.storage))
                 if current.less_than(lower):
                     raise UpperMismatch(current, lower)
                 _check_bounds_of([batch], lower, upper)
-                self.compare_and_append_batch([batch], current, upper)
-                return
+                return self.compare_and_append_batch([batch], current, upper)
             except UpperMismatch as mismatch:
                 if mismatch.current.less_than(lower):
                     self.versions.attempt(batch.delete)
                     raise
             except InvalidUsage:
-                if batch.state is BatchState.STAGED and batch.shard_id == str(self.shard_id):
+                if batch.state is BatchState.STAGED:
                     self.versions.attempt(batch.delete)
                 raise
 

@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.shard import (
     AppendResult,
     Batch,
     CommitNote,
+    InvalidUsage,
     Progress,
     ShardState,
     UpperMismatch,
@@ -100,10 +101,19 @@ class Append:
 
 @dataclass(frozen=True)
 class BatchDescription:
-    """A batch description ``[lower, upper)``; times in ms."""
+    """A batch description ``[lower, upper)``; times in ms. Raises `InvalidUsage` if the bounds are
+    not in order.
+    """
 
     lower: Antichain
     upper: Antichain
+
+    def __post_init__(self) -> None:
+        bounds = (self.lower, self.upper)
+        if not all(isinstance(each, Antichain) for each in bounds) or self.upper.less_than(self.lower):
+            raise InvalidUsage(
+                f"no batch can be described [{self.lower!r}, {self.upper!r}): expected two frontiers, the upper not before the lower"
+            )
 
 
 MAX_ERROR_LENGTH = 2_000  # characters of a recorded error
