@@ -115,6 +115,8 @@ class HookFailed(MvsinkError):
     more than one statement.
     """
 
+    error_code = "MVS-137"
+
     def __init__(
         self, relation: str, which: str, text: str, error: str, *, committed: bool, several: bool = False
     ):
@@ -138,6 +140,8 @@ class HookFailed(MvsinkError):
 
 class MicrobatchZone(MvsinkError):
     """dbt's `microbatch` in a session whose time zone is not UTC."""
+
+    error_code = "MVS-138"
 
     def __init__(self, relation: str, zone: str):
         super().__init__(
@@ -347,6 +351,8 @@ class UnknownFixtureColumn(MvsinkError):
 class InvalidFixtureValue(MvsinkError):
     """A value in a unit test's rows that is none of its column's type."""
 
+    error_code = "MVS-139"
+
     def __init__(self, column: str, value: Any, kind: str, expected: str):
         super().__init__(
             f"invalid value of column `{column}` ({kind}) in a unit test's rows\n  Got: {value!r}\n  Expected: {expected}"
@@ -355,6 +361,8 @@ class InvalidFixtureValue(MvsinkError):
 
 class UnknownModel(MvsinkError):
     """A variable names a model that the project does not have, or not of this materialization."""
+
+    error_code = "MVS-140"
 
     def __init__(self, variable: str, name: str, kind: str, known: Sequence[str], meant: str):
         question = f" Did you mean `{meant}`?" if meant else ""
