@@ -138,8 +138,8 @@ class TestLife(Tasks):
 
     START = {
         "rates.sql": RATES.format(3),
-        "waits.sql": task(DUE, on_late_reference="wait"),
-        "newest.sql": task(DUE),
+        "waits.sql": task(DUE),  # as every task does for models of the project
+        "newest.sql": task(DUE, on_late_reference="newest"),
     }
 
     @pytest.fixture(scope="class")
@@ -171,9 +171,10 @@ class TestLife(Tasks):
         _, out = run_dbt_and_capture(["run", "--select", "events", "waits", "newest"])
         waits, newest = (self.last(project, name)["_message"] for name in ("waits", "newest"))
         assert re.search(
-            r"^\+0 -0, done up to 20\S+; 1 pending time waits for \S+\.rates`? \(at 20\S+\) to pass 20\S+; 1 warning$",
+            r"^\+0 -0, done up to 20\S+; 1 pending time waits for \S+\.rates`? \(at 20\S+\) to pass 20\S+ \(`on_late_reference: newest` goes on\); 1 warning$",
             waits,
         ), waits
+        assert self.last(project, "waits")["waits_for"] == ["model.test.rates"]
         assert "waits: 1 times stay pending, because a reference has not passed them" in " ".join(out.split())
         assert re.search(r"^\+1 -0 at 20\S+; \S+\.rates`? as of 20\S+$", newest), newest
         assert (self.rows(project, "waits"), self.rows(project, "newest")) == (first, [*first, (2, 63)])

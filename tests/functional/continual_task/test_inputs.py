@@ -15,7 +15,7 @@ from tests.functional.continual_task.driver import COPY, DAY, DELETES, UPSERT, T
 
 ONE, TWO = [(1, 1, 1)], [(2, 2, 1)]
 LOOKUP = "on input db.i as (insert into db.t select i.key, r.val from db.i i left join db.r r using (key))"
-WAIT = {"wait": True}
+WAIT = {"awaited": frozenset({"db.r"})}
 
 
 def task_with(tmp_path, text=COPY, input=(), references=(), **options):

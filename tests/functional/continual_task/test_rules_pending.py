@@ -58,7 +58,7 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_row(tmp_path, row):
-    task = Task(None, tmp_path, COPY, ("db.r",), options={"wait": True})
+    task = Task(None, tmp_path, COPY, ("db.r",), options={"awaited": frozenset({"db.r"})})
     task.reference("db.r").write(5, [(1, 7, 1), (2, 7, 1)], upper=11)
     task.input.write(10, ONE)
     task.run(10)

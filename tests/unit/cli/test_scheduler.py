@@ -55,15 +55,18 @@ class World:
         self.reasons, self.observations = self.scheduler.due(self.now)
         return set(self.reasons)
 
-    def run(self, fail=(), skip=()):
-        """Run what is due; each run takes a second and writes the shard."""
+    def run(self, fail=(), skip=(), waits=()):
+        """Run what is due; each run takes a second and writes the shard. ``waits`` has the models
+        that a model waits for, by its name.
+        """
         started, self.now = self.now, self.now + SECOND
         ran = []
         for name in self.reasons:
             status = "error" if name in fail else "skipped" if name in skip else "success"
             if status == "success":
                 self.write(shard(name))
-            ran.append(RunResult(name, status, "", f"s.{name}", "", {}))
+            response = {"waits_for": dict(waits)[name]} if name in dict(waits) else {}
+            ran.append(RunResult(name, status, "", f"s.{name}", "", response))
         self.scheduler.done(ran, self.observations, started, self.now)
         for each in ran:
             if each.ok:
@@ -111,6 +114,29 @@ def test_a_model_with_untrackable_inputs_runs_every_interval(world):
     assert world.due(2 * SECOND) == {"untrackable"}
     world.run()
     assert world.due(9 * SECOND) == {"untrackable"}  # counted from when it began
+
+
+def test_what_a_task_waits_for_runs_at_once_and_then_every_interval_until_it_waits_no_more(world):
+    """Here ``agg`` is the task."""
+    world.write(FLIGHTS)
+    assert world.due() == {"fct", "agg"}
+    world.run(waits={"agg": ["dim", "not watched"]})
+    assert world.due() == {"dim", "fct", "agg"}
+    assert world.reasons["dim"].text == "a task waits for it"
+    world.run(waits={"agg": ["dim"]})  # it is paused, perhaps
+    assert world.due() == set()
+    assert world.due(9 * SECOND) == {"dim", "fct", "agg", "untrackable"}
+    world.run()
+    assert world.due() == set()
+
+
+def test_what_a_task_waits_for_runs_when_its_schedule_says(world):
+    world.write(FLIGHTS)
+    world.due()
+    world.run(waits={"agg": ["dim"]})
+    world.places[shard("dim")] = Observation("9", {}, scheduled=True, due=world.now + 3600 * SECOND)
+    world.scheduler.watched["dim"].processed[shard("dim")] = world.places[shard("dim")]
+    assert "dim" not in world.due()
 
 
 def test_a_change_during_a_run_is_seen_by_the_next_round(world):

@@ -171,12 +171,12 @@ COMPILED, INPUT = "the model's text", "select * from s.i"
 ASKED = {
     "a view is run for all that it reads": ("self_correcting_mv", {}, {}, COMPILED, False),
     "a task for its input alone": ("continual_task", {}, {"input": INPUT}, INPUT, False),
-    "one that waits for references, every interval": (
+    "one that waits for references, too": (
         "continual_task",
         {"on_late_reference": "wait"},
         {"input": INPUT},
         INPUT,
-        True,
+        False,
     ),
 }
 

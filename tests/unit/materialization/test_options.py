@@ -47,7 +47,7 @@ DEFAULTS = {
     "freshness": Freshness(),
     "initial_snapshot": True,
     "column_types": (),
-    "on_late_reference": "newest",
+    "on_late_reference": None,
     "input_files": "copied",
 }
 

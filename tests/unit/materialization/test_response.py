@@ -77,5 +77,5 @@ def test_the_keys_of_run_results_are_these_in_this_order():
     assert " ".join(MvsinkResponse("").to_dict(omit_none=False)) == (
         "_message code rows_affected query_id rows_inserted rows_deleted lower upper version kind drift rows_staged bytes_staged "
         "candidate_buckets mismatches generation columns_added columns_widened references versions newer overtaken seconds preview explanation evaluated "
-        "verified rewritten incremental mode not_incremental drifted next_refresh paused input pending warnings"
+        "verified rewritten incremental mode not_incremental drifted next_refresh paused input pending waits_for warnings"
     )

@@ -6,7 +6,9 @@ A model is due
 - in the first round, and until it has succeeded once;
 - when one of its inputs has changed since its last run, or another writer wrote to its shard;
 - if it has a schedule, when the next refresh is reached, and only then;
-- every ``interval``, if it reads something whose changes cannot be tracked.
+- every ``interval``, if it reads something whose changes cannot be tracked, or if it is a task that
+  waits for a reference to be refreshed;
+- when a task began to wait for it, and every ``interval`` as long as the task does.
 
 Models downstream of a due model are due with it. A model that failed is retried after a wait that
 doubles each time. It misses no change, because the state of its inputs is remembered only after a
@@ -38,8 +40,8 @@ class Reason:
 class WatchedModel:
     """A watched model with its ``own`` shard and the ids of the watched models ``upstream`` of it.
 
-    ``processed`` has the states of these and of its inputs that its last successful run knew. Times
-    are ms.
+    ``processed`` has the states of these and of its inputs that its last successful run knew, and
+    ``awaited`` the ids of the models that a task waited for then. Times are ms.
     """
 
     model: Model
@@ -47,6 +49,7 @@ class WatchedModel:
     upstream: frozenset[str] = frozenset()
     inputs: ProbedPlaces | None = None  # None: not known yet
     processed: dict[ProbedPlace, Observation | None] = field(default_factory=dict)
+    awaited: frozenset[str] = frozenset()
     last_run: int | None = None
     failures: int = 0
     wait_until: int = 0
@@ -80,7 +83,7 @@ class WatchedModel:
                 ", ".join(sorted(place.label for place in changed)),
                 max(last_probe, min(times, default=last_probe)),
             )
-        untrackable = self.inputs is None or self.inputs.untrackable
+        untrackable = self.inputs is None or self.inputs.untrackable or self.awaited
         return Reason("its interval") if untrackable and now >= self.last_run + interval else None
 
 
@@ -134,8 +137,24 @@ class Scheduler:
             for name, each in self.watched.items()
             if (reason := each.due(current, now, self.last_probe, self.interval))
         }
+        due = {**self._awaited(current, now), **due}
         self.last_probe = now
         return {**self._downstream(due, current, now), **due}, current
+
+    def _awaited(self, current: Observations, now: int) -> dict[str, Reason]:
+        """The models for which a task waits: nothing else may make them due. Those with a schedule
+        run when it says.
+        """
+        due = {}
+        for task in self.watched.values():
+            for name in task.awaited & self.watched.keys():
+                each, own = self.watched[name], current.get(self.watched[name].own)
+                began = each.last_run is not None and each.last_run < (task.last_run or 0)
+                again = each.last_run is None or now >= each.last_run + self.interval
+                scheduled = own is not None and own.scheduled
+                if (began or again) and now >= each.wait_until and not scheduled:
+                    due[name] = Reason("a task waits for it")
+        return due
 
     def _downstream(self, due: Mapping[str, Reason], current: Observations, now: int) -> dict[str, Reason]:
         """The models downstream of those that are due, with the time of the oldest reason. Models
@@ -174,6 +193,7 @@ class Scheduler:
             _wait(watched, ended)
             return
         watched.last_run, watched.failures, watched.wait_until = started, 0, 0
+        watched.awaited = frozenset(result.response.get("waits_for") or ())
         watched.processed = {place: observations.get(place) for place in watched.places(self.shards)}
 
     def learned(self, name: str, inputs: ProbedPlaces, now: int, own: ProbedPlace | None = None) -> None:

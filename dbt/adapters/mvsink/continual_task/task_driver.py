@@ -74,7 +74,7 @@ class TaskDriver:
         self.commits = Commits(request, self.input, Append(handle, self.model), self.upkeep, watch)
         read = f"mv_contents({self.program.input.name})"
         whole = {read: self.source} if self.program.contents_used else {}
-        self.reference_times = ReferenceTimes(self.references, request.wait, self.views, whole)
+        self.reference_times = ReferenceTimes(self.references, request.awaited, self.views, whole)
         self.waiting = 0
         self.skips_errors = request.skip_errors  # and has not yet
         self.left_out: dict[int, Broken] = {}  # by time (ms)

@@ -184,22 +184,22 @@ class ReferenceTimes:
     """The times at which references are read.
 
     ``views`` are the queries, over ``references``, of views that statements read, by the views'
-    names. If ``wait``, a late reference is waited for, rather than read at its newest time.
+    names. ``awaited`` are those that are waited for if they are late, and not read at their newest
+    time.
     ``whole`` has the input by the words for its contents, if the statements read these: it is never
     late. ``late`` has the references that were late in this run, by name.
     """
 
     references: Mapping[str, ShardInput]
-    wait: bool
+    awaited: frozenset[str]
     views: Mapping[str, str] = field(default_factory=dict)
     whole: Mapping[str, Input] = field(default_factory=dict)
     late: dict[str, Late] = field(default_factory=dict)
 
     def waits_at(self, time: int) -> list[Late]:
         """The references to wait for at ``time`` (ms)."""
-        if not self.wait:
-            return []
-        frontiers = {name: reference.frontier() for name, reference in self.references.items()}
+        awaited = {name: each for name, each in self.references.items() if name in self.awaited}
+        frontiers = {name: reference.frontier() for name, reference in awaited.items()}
         waits = {
             name: Late(name, time, frontier.stored(), waits=True)
             for name, frontier in frontiers.items()

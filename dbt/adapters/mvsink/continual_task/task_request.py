@@ -17,8 +17,9 @@ class TaskRequest:
     """A run of a task at the logical ``time``. ``clock`` is the wall clock; ``columns`` are the
     output's.
 
-    If ``wait``, a reference that has not passed a pending time is waited for. ``held_references``
-    are those on which this task may keep a hold: shards of its own project and target. With
+    ``awaited`` are the references that are waited for if they have not passed a pending time.
+    ``held_references`` are those on which this task may keep a hold: shards of its own project and
+    target. With
     ``reset`` the task discards its output and starts from scratch. With ``skip_errors`` the errors
     that the task has recorded are taken back; the failed effects are not repeated. ``definition``
     is a digest of the model's text, for the log.
@@ -32,7 +33,7 @@ class TaskRequest:
     retain_history: int
     initial_snapshot: bool = True
     on_error: OnError = OnError.FAIL
-    wait: bool = False
+    awaited: frozenset[str] = frozenset()
     held_references: tuple[str, ...] = ()
     reset: bool = False
     skip_errors: bool = False
@@ -47,13 +48,16 @@ class TaskRequest:
 @dataclass(frozen=True)
 class Late:
     """A reference that has not passed a pending time: it was read as of ``time``, or ``time`` waits
-    for it.
+    for it. ``model`` is its unique id, and ``why`` says, as a clause, what keeps it; both are empty
+    if that is not known.
     """
 
     name: str
     time: int
     upper: int
     waits: bool
+    model: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True)

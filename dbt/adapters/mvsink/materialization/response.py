@@ -59,6 +59,7 @@ class MvsinkResponse(AdapterResponse):
     paused: str = ""  # who, when and why, if the run left a paused model alone
     input: str = ""  # a query for what a task watches
     pending: int | None = None  # times that it would process, of a read-only run; None if unknown
+    waits_for: list[str] = field(default_factory=list)  # the models that a task's times wait for
     warnings: list[str] = field(default_factory=list)
 
     def attributes(self) -> dict[str, str | int | bool]:
@@ -260,7 +261,8 @@ def task_response(
 ) -> MvsinkResponse:
     """The response of a task's run."""
     answer = _response(outcome, (task_line(outcome), *notes), warnings)
-    return replace(answer, input=input_query, pending=outcome.pending)
+    waits = [late.model for late in outcome.late if late.waits and late.model]
+    return replace(answer, input=input_query, pending=outcome.pending, waits_for=waits)
 
 
 def task_line(outcome: TaskOutcome) -> str:
@@ -280,16 +282,18 @@ def task_line(outcome: TaskOutcome) -> str:
 
 
 def _waiting(outcome: TaskOutcome) -> str:
-    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r, which is at ...``
+    """``+2 -0, done up to 2026-11-20T10:40:00Z; 3 pending times wait for db.r (at ...) to pass T``
 
     It shows the upper, because the task has not reached the run's own time.
     """
     counts = outcome.counts
     waits = [late for late in outcome.late if late.waits]
-    names = ", ".join(f"{late.name} (at {_bound(Antichain.of(late.upper))})" for late in waits)
+    names = ", ".join(
+        f"{late.name} (at {_bound(Antichain.of(late.upper))}{late.why and f'; {late.why}'})" for late in waits
+    )
     times = f"{outcome.waiting} pending time{' waits' if outcome.waiting == 1 else 's wait'}"
     line = f"{_changed(counts)}, done up to {_bound(outcome.upper)}"
-    return f"{line}; {times} for {names} to pass {iso(min(late.time for late in waits))}"
+    return f"{line}; {times} for {names} to pass {iso(min(late.time for late in waits))} (`on_late_reference: newest` goes on)"
 
 
 def preview_values(outcome: Outcome) -> dict[str, Any] | None:

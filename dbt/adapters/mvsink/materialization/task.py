@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.inputs.reads import reads_of, relist
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
+from dbt.adapters.mvsink.materialization.late_references import awaited_references, explained, waiting_warning
 from dbt.adapters.mvsink.materialization.opening import Opened
 from dbt.adapters.mvsink.materialization.options.task_options import reset_words, until_taken_back
 from dbt.adapters.mvsink.materialization.response import task_response
@@ -169,7 +170,8 @@ class CheckedTask:
         handle.set_properties({**opened.definition.properties(), **kept})
         warnings = [*opened.warnings, *self.views.warnings, *outcome.warnings]
         if outcome.waiting:
-            warnings.append(f"{outcome.waiting} times stay pending, because a reference has not passed them")
+            outcome = replace(outcome, late=explained(self.context, outcome.late, self.references))
+            warnings.append(waiting_warning(outcome.waiting, outcome.late))
         warnings += reader_warnings(opened, outcome.state, until_taken_back(self.context.model))
         return self._executed(opened, outcome, tuple(notes), tuple(warnings))
 
@@ -222,7 +224,9 @@ class CheckedTask:
             retain_history=options.retain_history,
             initial_snapshot=options.initial_snapshot,
             on_error=options.on_error or OnError.FAIL,
-            wait=options.on_late_reference == "wait",
+            awaited=awaited_references(
+                self.context, self.program, self.references, self.views.queries.values()
+            ),
             held_references=self.own_references,
             reset=self.task.reset,
             skip_errors=self.task.skip_errors,

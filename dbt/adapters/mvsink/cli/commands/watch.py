@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -23,7 +23,6 @@ import click
 
 from dbt.adapters.mvsink import wall_clock
 from dbt.adapters.mvsink.cli.dbt_runner import (
-    TASK,
     Dbt,
     DbtFailed,
     Model,
@@ -170,7 +169,7 @@ class Watch:
         if session is not None:
             return lambda each: (
                 self.prober.shard_of(session, *each.relation.split(".", 1)),
-                self._waiting(each, self.prober.inputs(session, _input_of(each))),
+                self.prober.inputs(session, _input_of(each)),
             )
         answers = iter(self._places(text for each in learning for text in (_own(each), _input_of(each))))
         of_all = {each.unique_id: (next(answers), next(answers)) for each in learning}
@@ -181,7 +180,7 @@ class Watch:
             ):
                 raise CommandFailed(str(error))
             own, inputs = map(self.prober.shards_of, of_all[each.unique_id])
-            return next(iter(own.places), None), self._waiting(each, inputs)
+            return next(iter(own.places), None), inputs
 
         return read
 
@@ -189,14 +188,6 @@ class Watch:
         """Through dbt's connection, what each query reads, in order. Raises `DbtFailed`."""
         request = list(queries)
         return self.dbt.ask("mvsink_places", request, copy.deepcopy(self.manifest), len(request))
-
-    def _waiting(self, ran: RunResult, inputs: ProbedPlaces) -> ProbedPlaces:
-        """``inputs``, but marked as untrackable for a task with `on_late_reference: wait`: its
-        references can make it due, too, and they are not among its inputs.
-        """
-        config = self.manifest.nodes[ran.unique_id].config
-        waits = config.get("materialized") == TASK and config.get("on_late_reference") == "wait"
-        return replace(inputs, untrackable=inputs.untrackable or waits)
 
     def _release_metastore(self) -> None:
         if EMBEDDED.running() is not None:

@@ -203,12 +203,13 @@ class ModelOptions:
         words="those of the first INSERT",
         is_dbts=True,
     )
-    on_late_reference = Option(
+    on_late_reference = Option[str | None](
         text_choice("newest", "wait"),
-        "newest",
+        None,
         "When a referenced shard has not passed the time: `newest` reads its newest contents, and the log line says so; "
-        "`wait` leaves the time pending.",
+        "`wait` leaves the time pending: see [Late references](tasks.md#late-references).",
         of=(TASK,),
+        words="`wait` for the project's own models, `newest` for others",
     )
     input_files = Option(
         text_choice("copied", "append_only"),
