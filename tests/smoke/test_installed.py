@@ -70,7 +70,11 @@ def test_dbt_init_offers_the_adapter_with_a_profile_that_works(tmp_path):
     output, _ = init.communicate(f"{number[1]}\n1\nanalytics\n4\n", timeout=120)
     profile = (tmp_path / "profiles.yml").read_text()
     assert "type: mvsink" in profile and "method: session" in profile, output
+    # row p: it shows a first model, which works
+    path, model = re.search(r"write this line to (\S+):\n\n  (.*)\n", output).groups()
+    (tmp_path / "shop" / path).write_text(model)
     built = subprocess.run(
         [DBT, "run", *place], cwd=tmp_path / "shop", stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
     )  # fmt: skip
     assert "Completed successfully" in built.stdout, built.stdout
+    assert "OK created sql self_correcting_mv model analytics.my_first_maintained_model" in built.stdout

@@ -6,9 +6,10 @@ import pytest
 from dbt.exceptions import ContractError
 
 from dbt.adapters.mvsink.continual_task import bind
+from dbt.adapters.mvsink.continual_task.errors import NoOutputColumns
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.engine import Column, parse_type
-from dbt.adapters.mvsink.materialization.task_columns import by_name
+from dbt.adapters.mvsink.materialization.task_columns import analysed_columns, by_name
 from tests.support.duck_engine import DuckEngine
 
 
@@ -73,3 +74,39 @@ def test_row_g_other_names_than_those_of_column_types_go_by_position():
     program = parse(ON.format("insert into db.t select email a, name b from db.x"), "db.t", "dev.t")
     assert by_name(DuckEngine(), program, INPUT, DECLARED, contracted=False) == program
     assert by_name(DuckEngine(), program, INPUT, (), contracted=False) == program
+
+
+MERGE = "merge into db.t as o using {} on o.email = x.email when matched then update set name = x.name "
+WITHOUT_INSERT = {
+    "its values": (
+        MERGE.format("db.x") + "when not matched then insert (email, years) values (x.email, x.age + 1)",
+        "{'email': 'string', 'years': 'int'}",
+    ),
+    "all columns of its source": (
+        MERGE.format("(select age, email from db.x) x") + "when not matched then insert *",
+        "{'age': 'int', 'email': 'string'}",
+    ),
+    "a common table expression": (
+        "with c as (select email, age old from db.x) "
+        + MERGE.format("c x").replace("x.name", "'n'")
+        + "when not matched then insert *",
+        "{'email': 'string', 'old': 'int'}",
+    ),
+    "the second of two": (
+        f"{MERGE.format('db.x')}; {MERGE.format('db.x')} when not matched then insert (name) values (x.name)",
+        "{'name': 'string'}",
+    ),
+    "nothing to go by": (
+        "delete from db.t where email in (select email from db.x)",
+        "{'email': 'string', 'name': 'string', 'age': 'int'}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("statements", "wanted"), WITHOUT_INSERT.values(), ids=WITHOUT_INSERT)
+def test_row_p_without_columns_the_error_has_the_lines_to_write(statements, wanted):
+    program = parse(ON.format(statements), "db.t", "dev.t")
+    with pytest.raises(NoOutputColumns) as error:
+        analysed_columns(DuckEngine(), program, INPUT)
+    line = f"{{{{ config(materialized='continual_task', column_types={wanted}) }}}}"
+    assert line in str(error.value), error.value

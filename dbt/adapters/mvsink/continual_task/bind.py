@@ -28,6 +28,7 @@ from dbt.adapters.mvsink.continual_task.row_deltas import (
 from dbt.adapters.mvsink.continual_task.statements import (
     CONTENTS_MARK,
     DELETES_MARK,
+    Action,
     AnyStatement,
     Assignment,
     Delete,
@@ -275,6 +276,20 @@ def assigned(
     if isinstance(ready, Merge):
         values = merge_values(ready, columns, contents)
     return values and replace(values, query=_with_all_ctes(program, ready.ctes, values.query, bindings))
+
+
+def inserted_by_merge(program: Program, merge: Merge, bindings: StatementBindings) -> str:
+    """The rows that the first INSERT of a MERGE would insert if every source row had none, bound,
+    for the engine to analyse; empty if it has no INSERT.
+    """
+    ready = bound(program, merge, bindings)
+    assert isinstance(ready, Merge)
+    for clause in ready.not_matched:
+        named = (f"{each.expression} as {sql.identifier(each.column)}" for each in clause.assignments)
+        items = "*" if clause.action is Action.INSERT_ALL else ", ".join(named)
+        source = f"{ready.source} {sql.identifier(ready.source_alias or '_mv_source')}"
+        return _with_all_ctes(program, ready.ctes, f"select {items} from {source}", bindings)
+    return ""
 
 
 def _with_all_ctes(program: Program, own: str | None, query: str, bindings: StatementBindings) -> str:

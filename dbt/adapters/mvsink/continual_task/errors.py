@@ -170,9 +170,15 @@ class NoOutputColumns(TaskError):
 
     error_code = "MVS-511"
 
-    def __init__(self, model: str):
+    def __init__(self, model: str, likely: Sequence[tuple[str, str]] = ()):
+        """``likely`` are names and types that fit the task."""
+        pairs = ", ".join(f"{name!r}: {kind!r}" for name, kind in likely)
+        lines = (
+            f". For example, at the top of the model, where a type may be another:\n"
+            f"  {{{{ config(materialized='continual_task', column_types={{{pairs}}}) }}}}"
+        )
         super().__init__(
-            f"{model}: no INSERT to take the output's columns from; define them by column_types or an enforced contract"
+            f"{model}: no INSERT to take the output's columns from; define them by column_types or an enforced contract{lines if likely else ''}"
         )
 
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.columns import assignable, check_assigned_types, output_columns
+from dbt.adapters.mvsink.continual_task.errors import NoOutputColumns
 from dbt.adapters.mvsink.continual_task.parse import refused_by_engine
-from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Program
+from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Insert, Merge, Program
 from dbt.adapters.mvsink.engine import Column, Engine, EngineError, sql
 from dbt.adapters.mvsink.materialization.contracts import statement_breaks_contract
 from dbt.adapters.mvsink.physical import DIFF
@@ -88,7 +89,9 @@ def analysed_columns(
             bind.StatementBindings(nothing, _guessed(first, inputs), nothing, contents=nothing),
         )
         columns = output_columns(replace(program, statements=(first,)), None, {first.number: first_columns})
-    this = f"select {nulls(columns)} where false" if columns else "select 1 where false"
+    if not columns:
+        raise NoOutputColumns(program.model, _likely(engine, program, inputs))
+    this = f"select {nulls(columns)} where false"
     bindings = bind.StatementBindings(nothing, this, nothing, contents=nothing)
     analysed = {statement.number: _analysed(engine, program, statement, bindings) for statement in inserts}
     columns = output_columns(program, columns or None, analysed)
@@ -101,6 +104,23 @@ def analysed_columns(
             check_assigned_types(statement, columns, assigned.columns, types)
         _columns_of(engine, program, statement, bind.delta(program, statement, columns, contents, bindings))
     return columns
+
+
+def _likely(engine: Engine, program: Program, inputs: Sequence[Column]) -> Sequence[tuple[str, str]]:
+    """Names and types that fit a task without an INSERT: those that its MERGE inserts, or the
+    input's.
+    """
+    nothing = f"select {nulls(inputs)} where false"
+    bindings = bind.StatementBindings(nothing, "select 1 where false", nothing, contents=nothing)
+    for merge in (statement for statement in program.statements if isinstance(statement, Merge)):
+        query = bind.inserted_by_merge(program, merge, bindings)
+        try:
+            columns = engine.columns(query) if query else []
+        except EngineError:  # it is shown once there are columns
+            continue
+        if columns:
+            return [(name, "string" if kind == "void" else kind) for name, kind in columns]
+    return [(column.name, column.type.text) for column in inputs]
 
 
 def everything_read(program: Program, inputs: Sequence[Column], columns: Sequence[Column]) -> str:
