@@ -40,6 +40,7 @@ NEUTRAL = {
     "profile_keys",
     "reasons",
     "refresh_schedule",
+    "spark_words",
     "wall_clock",
 }
 DATAFLOW = {"engine", "shard", "shard_sql", "user_sql"}

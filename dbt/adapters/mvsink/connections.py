@@ -24,6 +24,7 @@ from dbt.adapters.mvsink.connection.thrift import open_thrift
 from dbt.adapters.mvsink.credentials import MvsinkCredentials, when_read
 from dbt.adapters.mvsink.masking import masked
 from dbt.adapters.mvsink.profile_keys import SESSION
+from dbt.adapters.mvsink.spark_words import read
 
 if TYPE_CHECKING:
     import agate
@@ -92,7 +93,7 @@ class MvsinkConnectionManager(SparkConnectionManager):
             raise
         except Exception as error:
             logger.debug(masked(f"Error while running:\n{sql}"))
-            raise spark_error(error_text(error)) from error
+            raise spark_error(read(error_text(error), sql)) from error
 
 
 def start_early(credentials: MvsinkCredentials) -> None:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dbt.adapters.mvsink.spark_words import SparkWords, shown
+
 INTERNAL = "MVS-001"
 
 
@@ -52,6 +54,13 @@ class Coded:
     """
 
     error_code = ""
+    spark: SparkWords | None = None  # what Spark said, if it is at the bottom of this
+
+    def process_stack(self) -> list[str]:
+        """dbt's last lines about an error, behind the place in the model's files."""
+        own: Any = super()
+        lines = [] if self.spark is None else list(shown(self.spark, getattr(self, "node", None)))
+        return [*lines, *own.process_stack()]
 
     def __str__(self, *arguments: Any) -> str:
         text = super().__str__(*arguments)

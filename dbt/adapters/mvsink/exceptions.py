@@ -9,6 +9,7 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 from dbt.adapters.mvsink.error_codes import INTERNAL, Coded, internal
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.spark_words import SparkWords
 
 MAX_NAME = 128  # characters of a schema's or a relation's name in Hive's metastore
 SHOWN_OF_HOOK = 200  # characters
@@ -31,9 +32,9 @@ class MvsinkError(Coded, DbtRuntimeError):
 class SparkError(Coded, DbtDatabaseError):
     """Spark refused a statement, or it failed. ``code`` is that of the engine's class of it."""
 
-    def __init__(self, message: str, code: str):
-        super().__init__(masked(message))
-        self.error_code = code
+    def __init__(self, words: SparkWords, code: str):
+        super().__init__(masked(words.text))
+        self.error_code, self.spark = code, words
 
 
 class InternalError(MvsinkError):

@@ -133,15 +133,19 @@ WRONG = {
     "an unknown model": (("nope", "--where", "id=1"), 2, "Known: orders"),
     "an unknown column of the key": (("orders", "--where", "id=1", "--key", "no"), 2, "Expected: any of id, v"),
     "no such point": (("orders", "--where", "id=1", "--at", "soon"), 2, "Expected: `latest`"),
-    "an invalid condition": (("orders", "--where", "no_column = 1"), 1, "no_column"),
+    "an unknown column": (("orders", "--where", "no_column = 1"), 2, "it names `no_column`, and the columns are id, v"),
+    "half a condition": (("orders", "--where", "id = "), 2, "it ends with `=`"),
+    "an open quote": (("orders", "--where", "v = 'x"), 1, "a quote or a comment is not closed"),
+    "what only the engine knows": (("orders", "--where", "no_function(id) = 1"), 1, "no_function"),
     "a misspelled option": (("orders", "--were", "id=1"), 2, "--were"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("arguments", "code", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_refused(shop, orders, arguments, code, words):
+def test_what_is_refused(shop, orders, engine, arguments, code, words):
     result = shop.run("blame", *arguments)
     assert (result.exit_code, result.stdout) == (code, "") and words in result.stderr
+    assert bool(engine.ran) == ("no_function" in words), "Spark takes 10 s to start"
 
 
 COLUMNS = [Column(name, parse_type(kind, name)) for name, kind in [("id", "int"), ("a `b", "string"), ("ok", "boolean"), ("day", "date"), ("x", "double"), ("fixed", "char(3)")]]  # fmt: skip

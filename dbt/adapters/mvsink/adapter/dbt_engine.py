@@ -23,6 +23,7 @@ from dbt.adapters.mvsink.engine.plan_text import same_plan, same_text
 from dbt.adapters.mvsink.engine.session import session_of, session_settings, setting
 from dbt.adapters.mvsink.profile_keys import SESSION
 from dbt.adapters.mvsink.shard_sql.stager import by_conf, by_statements, pinned
+from dbt.adapters.mvsink.spark_words import SparkWords
 
 if TYPE_CHECKING:
     from dbt.adapters.spark.impl import SparkAdapter
@@ -306,10 +307,13 @@ def engine_error(error: BaseException) -> EngineError:
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < 10:
-        texts.append(str(cause))
+        texts.append(str(getattr(cause, "msg", None) or cause))
         cause = cause.__cause__ or cause.__context__
     whole = "\n".join(texts)
     state = _DATA_STATE.search(whole) or _STATE.search(whole)
+    words: SparkWords | None = getattr(error, "spark", None)
+    if words is not None and words.sqlstate == (state[1] if state else ""):
+        return kind_of(whole, words.sqlstate)(words.text, words.sqlstate)
     if state is None:
         return kind_of(whole, "")(texts[0])
     for match in _CONDITION.finditer(whole):

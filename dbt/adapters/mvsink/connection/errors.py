@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from dbt.adapters.exceptions.connection import FailedToConnectError
 
 from dbt.adapters.mvsink.engine.errors import kind_of
 from dbt.adapters.mvsink.error_codes import Coded
 from dbt.adapters.mvsink.exceptions import MvsinkError, SparkError
+from dbt.adapters.mvsink.spark_words import SparkWords
 
-_STATE = re.compile(r"SQLSTATE: ?([0-9A-Z]{5})")
 
-
-def spark_error(text: str) -> SparkError:
-    """The error of Spark with this text, with the code of its kind."""
-    state = _STATE.search(text)
-    return SparkError(text, kind_of(text, state[1] if state else "").error_code)
+def spark_error(words: SparkWords) -> SparkError:
+    """The error of Spark, with the code of its kind."""
+    return SparkError(words, kind_of(words.text, words.sqlstate).error_code)
 
 
 class NoJava(MvsinkError):

@@ -266,13 +266,29 @@ def error_text(error: Exception) -> str:
     text = str(getattr(status, "errorMessage", None) or error)
     java = getattr(error, "java_exception", None)
     if java is not None:  # a Py4J error that PySpark did not translate: its text is a stack
-        text = str(_root_cause(java))
+        text = _cause(java)
+    elif READING in text and (causes := _CAUSED.findall(text)):  # over Connect, in the stack
+        first = text.split("\n", 1)[0]
+        text = f"{_STATE.sub('', first)} {causes[-1]}"
     return masked(text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0])
 
 
-def _root_cause(java: Any) -> Any:
-    message = java.getMessage()
-    while java.getCause() is not None:
+def _cause(java: Any) -> str:
+    """The innermost message that names an error condition, else the innermost one; and which file
+    was read. What is around it says that a job or a thread was stopped.
+    """
+    messages: list[str] = []
+    while java is not None:
+        messages += [str(message)] if (message := java.getMessage()) else []
         java = java.getCause()
-        message = java.getMessage() or message
-    return message
+    named = [message for message in messages if _NAMED.match(message)]
+    reading = next((message for message in named if message.startswith(READING)), "")
+    others = [message for message in named if not message.startswith(READING)] or messages[-1:]
+    cause = others[-1] if others else ""
+    return f"{_STATE.sub('', reading)} {cause}" if reading and reading != cause else cause
+
+
+READING = "[FAILED_READ_FILE"  # names the file; its cause says what is wrong with it
+_NAMED = re.compile(r"\[[A-Z0-9_.]+\] ")
+_STATE = re.compile(r"\s*SQLSTATE: ?\w{5}\s*$")
+_CAUSED = re.compile(r"Caused by: (?:[\w$]+\.)+[\w$]+: ([^\n]+)")

@@ -11,6 +11,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from dbt.adapters.mvsink.connection.frames import may_change_session
 from dbt.adapters.mvsink.connection.job_progress import StatementProgress
 from dbt.adapters.mvsink.connection.servers import in_time, require_spark_4
 from dbt.adapters.mvsink.masking import masked
+from dbt.adapters.mvsink.spark_words import read
 
 CHECKED = {  # what of a profile decides whether a server answers
     SparkConnectionMethod.THRIFT: "`host`, `port`, `user`, `auth` and `use_ssl`",
@@ -113,7 +115,7 @@ class ThriftConnection(PyhiveConnectionWrapper):
         vars(self).update(vars(opened))
         self._server = server
         self._progress = StatementProgress(lambda _: "", progress)
-        self._tag, self._changes = uuid.uuid4().hex, 0
+        self._tag, self._changes, self._statement = uuid.uuid4().hex, 0, ""
 
     @property
     def session_changes(self) -> tuple[str, int]:
@@ -121,6 +123,7 @@ class ThriftConnection(PyhiveConnectionWrapper):
         return (self._tag, self._changes)
 
     def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
+        self._statement = sql
         if may_change_session(sql):
             self._changes += 1
         try:
@@ -155,7 +158,9 @@ class ThriftConnection(PyhiveConnectionWrapper):
         if isinstance(error, DbtRuntimeError) and not isinstance(error, DbtDatabaseError):
             return error
         status = getattr(error.args[0] if error.args else None, "status", None)
-        return spark_error(engine_words(str(getattr(status, "errorMessage", None) or error)))
+        whole = str(getattr(status, "errorMessage", None) or error)
+        words = read(engine_words(whole))
+        return spark_error(replace(read(whole, self._statement), text=words.text, sqlstate=words.sqlstate))
 
 
 def engine_words(text: str) -> str:

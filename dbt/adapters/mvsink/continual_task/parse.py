@@ -30,6 +30,7 @@ from dbt.adapters.mvsink.continual_task.statements import (
     Update,
 )
 from dbt.adapters.mvsink.continual_task.token_cursor import Cursor
+from dbt.adapters.mvsink.spark_words import SparkWords, place_in
 from dbt.adapters.mvsink.user_sql.splice import TemporalReference, relations, with_ctes
 from dbt.adapters.mvsink.user_sql.words import UnreadableText, last_part, parts, words
 
@@ -300,18 +301,33 @@ def _joined(extra: tuple[str, ...], own: str | None) -> str | None:
 
 
 def refused_by_engine(
-    program: Program, number: int, message: str, details: str = ""
+    program: Program,
+    number: int,
+    message: str,
+    details: str = "",
+    *,
+    code: str = "",
+    words: SparkWords | None = None,
 ) -> errors.StatementSyntax:
     """The engine's error about a query from statement ``number``, with its place in the text.
 
     ``details`` is the engine's whole output, of which ``message`` may be a part: Spark quotes the
     query there and names a line of it. That line is the user's as written; if it cannot be found,
-    the place is the statement.
+    the place is the statement. ``words`` are the error's `SparkWords`, if the engine is Spark, and
+    ``code`` is its code.
     """
     statement = program.statements[number]
-    offset = statement.start + _offset(statement.text, details or message)
+    place = None if words is None else place_in(statement.text, words)
+    offset = statement.start + (
+        _offset(statement.text, details or message)
+        if place is None
+        else sum(len(line) + 1 for line in statement.text.split("\n")[: place[0]]) + place[1]
+    )
     reason = _PLACE.sub("", re.split(r"\s*== SQL ==", message, maxsplit=1)[0]).strip()
-    return errors.StatementSyntax(errors.Place(program.model, program.text, offset, number), reason)
+    refused = errors.StatementSyntax(errors.Place(program.model, program.text, offset, number), reason)
+    if code:
+        refused.error_code = code
+    return refused
 
 
 _PLACE = re.compile(r"\s*\(line (\d+), pos (\d+)\)")

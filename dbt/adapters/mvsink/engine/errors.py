@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from dbt.adapters.mvsink.spark_words import UNREADABLE
 
 
 class DataflowError(Exception):
@@ -66,11 +67,6 @@ class UnreadableFiles(EngineError):
     error_code = "MVS-605"
 
 
-_UNREADABLE = re.compile(
-    r"\[(?:FAILED_READ_FILE|CANNOT_READ_|FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY|PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA"
-    r"|FILE_NOT_EXIST|INCONSISTENT_BEHAVIOR_CROSS_VERSION\.READ|MALFORMED_RECORD_IN_PARSING|MALFORMED_CSV_RECORD"
-    r"|INVALID_JSON_RECORD)|FileNotFoundException|is not a Parquet file"
-)
 _UNKNOWN = ("42P01", "42703", "42704", "42883", "42S02")  # SQLSTATEs of names that mean nothing
 
 
@@ -80,7 +76,7 @@ def kind_of(message: str, sqlstate: str) -> type[EngineError]:
     >>> kind_of("[UNRESOLVED_COLUMN] ...", "42703").__name__
     'UnknownInSql'
     """
-    if _UNREADABLE.search(message):
+    if UNREADABLE.search(message):
         return UnreadableFiles
     if sqlstate == "42601":
         return UnreadableSql

@@ -11,6 +11,7 @@ from dbt.adapters.mvsink.engine import DataflowError, EngineError
 from dbt.adapters.mvsink.error_codes import code_of
 from dbt.adapters.mvsink.exceptions import InternalError, MvsinkError, SystemRefused
 from dbt.adapters.mvsink.shard import ShardError
+from dbt.adapters.mvsink.spark_words import SparkWords
 
 LOWER_ERRORS = (DataflowError, ShardError)
 
@@ -21,7 +22,19 @@ def translate(model: str, error: Exception) -> DbtRuntimeError:
         return error.__cause__
     message = str(error)
     named = message if message.startswith(f"{model}: ") else f"{model}: {message}"
-    return MvsinkError(named, code_of(error))
+    translated = MvsinkError(named, code_of(error))
+    translated.spark = None if hasattr(error, "place") else _spark_of(error)
+    return translated
+
+
+def _spark_of(error: BaseException | None) -> SparkWords | None:
+    """What Spark said, if that is the cause of the error."""
+    while error is not None:
+        words: SparkWords | None = getattr(error, "spark", None)
+        if words is not None:
+            return words
+        error = getattr(error, "error", None) or error.__cause__
+    return None
 
 
 @contextmanager

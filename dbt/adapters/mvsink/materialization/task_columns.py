@@ -156,4 +156,7 @@ def _columns_of(
     try:
         return engine.columns(query)
     except EngineError as error:
-        raise refused_by_engine(program, statement.number, error.message, str(error.__cause__)) from error
+        words = getattr(error.__cause__, "spark", None)
+        raise refused_by_engine(
+            program, statement.number, error.message, str(error.__cause__), code=error.error_code, words=words
+        ) from error

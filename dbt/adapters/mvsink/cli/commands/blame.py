@@ -35,6 +35,7 @@ from dbt.adapters.mvsink.history.row_authors import (
 )
 from dbt.adapters.mvsink.history.row_versions import RowVersions
 from dbt.adapters.mvsink.shard.updates import physical_schema
+from dbt.adapters.mvsink.user_sql.conditions import problem_of
 
 LIMIT = 20
 
@@ -89,6 +90,9 @@ def _blamed(
             f"({past.state.generation}), whose rows blame knows; `mvsink diff` and `mv_as_of` read it"
         )
     with refused():
+        problem = problem_of(where, layout.names)  # before Spark is started
+        if problem:
+            raise WrongUsage(f"--where: {where!r} is not a condition on its rows: {problem}")
         everything = RowVersions.of(layout, past.state)
         key = key_columns(layout, named_columns(keys, layout.names))
         versions = RowVersions(layout, everything.since, point.time, everything.began)

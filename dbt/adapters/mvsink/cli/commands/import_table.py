@@ -152,7 +152,8 @@ def _check(dbt: Dbt, model: Model, manifest: Any, asked: Asked, *, dry_run: bool
         described = through_dbt(dbt, manifest)(f"describe table extended {relation}", "columns")
     except DbtFailed as error:
         if dry_run:
-            reason = error.message.strip().splitlines()[-1].strip()
+            lines = [line.strip() for line in error.message.strip().splitlines()]
+            reason = next((line for line in lines if line.startswith("[")), lines[-1])
             raise ImportRefused(f"{model.name}: there is no table {relation}: {reason}") from error
         return
     if dry_run and ["Type", "VIEW"] in [[str(cell) for cell in row[:2]] for row in described]:
