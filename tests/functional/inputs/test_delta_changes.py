@@ -15,8 +15,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.engine import Column, parse_type, sql
-from dbt.adapters.mvsink.inputs import DeltaInput, FilesGone, PendingTime, UnsupportedTable, bind_versions
+from dbt.adapters.mvsink.inputs import (
+    DeltaInput,
+    FilesGone,
+    PendingTime,
+    UnsupportedTable,
+    bind_versions,
+    delta_log,
+)
 from dbt.adapters.mvsink.inputs import parquet_sql as reading
+from dbt.adapters.mvsink.inputs.delta_by_spark import DeltaBySpark
+from dbt.adapters.mvsink.inputs.errors import NoReader
 from dbt.adapters.mvsink.shard import ShardClient
 from tests.support.seldom import often
 from tests.support.session_engine import SessionEngine
@@ -204,13 +213,77 @@ def test_row_40_1_a_table_with_char_is_refused_as_its_files_have_other_texts(spa
         DeltaInput(str(tmp_path)).newest()
 
 
-def test_column_mapping_is_refused_and_a_vacuum_noticed(spark, tmp_path):
-    mapped = tmp_path / "mapped"
-    spark.sql(
-        f"create table delta.`{mapped}` (id int) using delta tblproperties ('delta.columnMapping.mode' = 'name')"
+ROW_S = [  # one version each, from 1 on
+    "create or replace table {t} using delta tblproperties ('delta.enableTypeWidening' = 'true') as "
+    "select cast(id as int) id, concat('n', id % 5) n from range(5, 35)",
+    "alter table {t} alter column id type bigint",
+    "insert into {t} values (5000000000, 'wide'), (7, 'n2')",
+    "alter table {t} set tblproperties ('delta.columnMapping.mode' = 'name')",
+    "alter table {t} rename column n to m",
+    "delete from {t} where id % 3 = 0",
+    "create or replace table {t} using delta partitioned by (p) tblproperties ('delta.enableDeletionVectors' = 'true') "
+    "as select id, concat('n', id % 5) m, cast(id % 2 as int) p from range(10, 60)",
+    "delete from {t} where id % 3 = 0",
+]
+NOTHING = {2, 4}  # versions with the same rows
+
+
+def test_row_s_what_spark_reads_of_both_versions_is_the_change(spark, tmp_path, monkeypatch):
+    """Replaced, with other columns, wider types, mapped columns, and vectors of many rows."""
+    name = f"delta.`{tmp_path}`"
+    spark.sql(f"create table {name} using delta as select cast(id as int) id, 'x' n from range(20)")
+    for statement in ROW_S:
+        spark.sql(statement.format(t=name))
+    monkeypatch.setattr(delta_log, "MAX_DELETED_RUNS", 3)
+    monkeypatch.setattr(delta_log, "MAX_QUERY", 4_000)  # the many runs of the last version do not fit
+    delta = DeltaBySpark(DeltaInput(str(tmp_path), name), SessionEngine(spark))
+    newest = delta.newest()
+    assert newest.version == len(ROW_S) and delta.continues(
+        replace(newest, table_id=DeltaTable(tmp_path).metadata().id)
     )
-    with pytest.raises(UnsupportedTable, match=f"table {mapped}: it has column mapping"):
-        DeltaInput(str(mapped)).newest()
+    columns = delta.columns(newest.version)
+    assert [(each.name, each.type.text) for each in columns] == [
+        ("id", "bigint"),
+        ("m", "string"),
+        ("p", "int"),
+    ]
+    contents = []
+    for version in range(newest.version + 1):
+        delta.check(version)
+        rows = [row.asDict() for row in spark.sql(f"select * from {name} version as of {version}").collect()]
+        contents.append(Counter(tuple(row.get(column.name) for column in columns) for row in rows))
+    ranges = [*((v, v + 1) for v in range(newest.version)), (1, newest.version), (4, 6), (None, 6)]
+    wanted, queries = {}, []
+    for number, (before, after) in enumerate(ranges):
+        old = contents[before] if before is not None else Counter()
+        wanted[number] = {row: n for row in contents[after] | old if (n := contents[after][row] - old[row])}
+        query = delta.changes(before, after, columns)
+        assert any(delta.signs(before, after)) or not wanted[number]
+        queries += [f"select {number} r, id, m, p, _mv_diff from (\n{query}\n)"] if query else []
+    result = {number: {} for number in wanted}
+    for row in spark.sql("\nunion all\n".join(queries)).collect():
+        result[row["r"]][row["id"], row["m"], row["p"]] = row["_mv_diff"]
+    assert result == wanted
+    assert {after for after in range(1, newest.version + 1) if not wanted[after - 1]} >= NOTHING
+    read = spark.sql(delta.contents(newest.version, columns)).collect()
+    assert Counter(map(tuple, read)) == contents[-1]
+
+
+def test_row_s_what_spark_cannot_read_either_says_both_reasons(spark, tmp_path):
+    spark.sql(
+        f"create table delta.`{tmp_path}` (id int) using delta tblproperties ('delta.columnMapping.mode' = 'name')"
+    )
+    with pytest.raises(UnsupportedTable, match=f"table {tmp_path}: it has column mapping"):
+        DeltaInput(str(tmp_path)).newest()
+    delta = DeltaBySpark(DeltaInput(str(tmp_path), "nowhere.t"), SessionEngine(spark))
+    with pytest.raises(
+        NoReader,
+        match=r"column mapping .*\. Spark cannot read its version 0 either, .*formats: \[delta\].*nowhere",
+    ):
+        delta.check(delta.newest().version)
+
+
+def test_a_vacuum_is_noticed(spark, tmp_path):
     location = tmp_path / "t"
     spark.sql(f"create table delta.`{location}` (id int) using delta tblproperties ({PLAIN})")
     spark.sql(f"insert into delta.`{location}` values (1), (2)")

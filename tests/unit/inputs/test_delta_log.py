@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dbt.adapters.mvsink.engine import sql
+from dbt.adapters.mvsink.engine import Column, parse_type, sql
 from dbt.adapters.mvsink.inputs import (
     DeletionVectors,
     DeltaInput,
@@ -24,7 +24,9 @@ from dbt.adapters.mvsink.inputs import (
     VersionsGone,
 )
 from dbt.adapters.mvsink.inputs import delta_log as module
+from dbt.adapters.mvsink.inputs.errors import ColumnsChanged
 from dbt.adapters.mvsink.inputs.parquet_sql import partition_values
+from dbt.adapters.mvsink.inputs.protocol import TableVersion
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.support.delta_tables import actions, append, data_paths, delete_by_vector, log_file, write_actions
 
@@ -262,6 +264,46 @@ def test_the_text_of_a_query_is_bounded(root, monkeypatch):
     monkeypatch.setattr(module, "MAX_QUERY", len(text) - 1)
     with pytest.raises(TooManyFiles, match="2 files are too many"):
         table.contents(1, table.columns(1))
+
+
+def test_row_s_a_table_that_was_replaced_has_another_id_and_goes_on_with_its_log(root):
+    append(root, 1)
+    append(root, 2)
+    changed = actions(root, 1)
+    [first] = [action for action in actions(root, 0) if "metaData" in action]
+    first["metaData"]["id"] = "another"
+    write_actions(root, 1, [*changed, first])
+    table = DeltaInput(str(root))
+    one, two = TableVersion(0, str(DeltaTable(root, version=0).metadata().id)), TableVersion(1, "another")
+    assert table.newest() == two != one
+    assert table.continues(one) and table.continues(two)
+    assert not table.continues(TableVersion(0, "of a table that was dropped"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [(pa.int32(), pa.int64(), True), (pa.int64(), pa.int32(), False), (pa.string(), pa.int64(), False)],
+)
+def test_row_s_what_a_version_has_in_another_type_is_read_if_no_value_is_lost(root, before, after, kept):
+    write_deltalake(root, pa.table({"id": pa.array([], before)}))
+    write_deltalake(root, pa.table({"id": pa.array([1], after)}), mode="overwrite", schema_mode="overwrite")
+    table = DeltaInput(str(root))
+    columns = table.columns(1)
+    if kept:
+        assert table.changes(0, 1, columns) is not None
+        return
+    was = table.columns(0)[0].type.text
+    with pytest.raises(ColumnsChanged, match=rf"`id` was {was} at version 0, is {columns[0].type.text}"):
+        table.changes(0, 1, columns)
+    with pytest.raises(ColumnsChanged):
+        table.contents(0, columns)
+
+
+def test_row_s_partition_values_go_by_the_columns_names_in_any_case(root):
+    write_deltalake(root, pa.table({"P": ["x"], "id": [1]}), partition_by=["P"])
+    table = DeltaInput(str(root))
+    wanted = (Column("p", parse_type("string", "p")),)
+    assert "select cast('x' as string) `p` from" in table.contents(0, wanted)
 
 
 def test_a_table_that_was_created_again_has_another_id(root):

@@ -50,6 +50,10 @@ class Table:
     location: str = "/t"
     id: str = "t"
     meanwhile: object = None
+    earlier_id: str = ""  # of all versions but the newest
+
+    def continues(self, bound):
+        return bound.table_id == self.earlier_id
 
     def newest(self):
         self.asked += 1
@@ -165,6 +169,13 @@ def test_a_table_that_was_created_again_is_refused(opened, replacement):
     run(opened, Table(7), 100)
     with pytest.raises(TableReplaced, match="/t was dropped and created again.*at version 7"):
         run(opened, replacement, 200)
+
+
+def test_row_s_a_table_that_was_replaced_in_its_place_goes_on(opened):
+    run(opened, Table(7), 100)
+    bound = run(opened, Table(9, "two", earlier_id="one"), 200)
+    assert bindings(bound) == [(100, 7), (199, 8), (200, 9)]
+    assert bindings(run(opened, Table(10, "two"), 300))[-1] == (300, 10)
 
 
 def test_pending_times_of_appends_need_no_engine(tmp_path):

@@ -7,10 +7,11 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.mvsink.engine import Column
+from dbt.adapters.mvsink.engine.exact_casts import cast_is_exact
 from dbt.adapters.mvsink.engine.types import parse_type
 from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
 from dbt.adapters.mvsink.materialization.context import ImportSource
-from dbt.adapters.mvsink.materialization.importing import Existing, contents_query, source_of, widens
+from dbt.adapters.mvsink.materialization.importing import Existing, contents_query, source_of
 
 NODE = {"unique_id": "model.shop.orders", "name": "orders"}
 TABLE = Existing("`s`.`orders`", "table")
@@ -117,6 +118,6 @@ def test_a_wider_type_holds_the_extreme_values_of_the_narrower_one(old, new):
 
     (value, scale), (most, digits) = largest(old), largest(new)
     holds = value <= most and scale <= digits
-    wider = widens(parse_type(old, ""), parse_type(new, ""))
+    wider = cast_is_exact(parse_type(old, ""), parse_type(new, ""))
     assert holds or not wider  # nothing is lost
     assert wider or not holds or ("decimal" in old and "decimal" not in new)

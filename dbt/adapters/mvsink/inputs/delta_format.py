@@ -15,6 +15,7 @@ from pathlib import Path
 from dbt.adapters.mvsink.durations import iso
 from dbt.adapters.mvsink.engine import Engine, EngineError
 from dbt.adapters.mvsink.engine.session import session_settings
+from dbt.adapters.mvsink.inputs.delta_by_spark import DeltaBySpark
 from dbt.adapters.mvsink.inputs.delta_log import DeltaInput
 from dbt.adapters.mvsink.inputs.described import (
     check_files,
@@ -55,7 +56,8 @@ class DeltaFormat:
     def open(self, table: CatalogTable, options: TableOptions) -> Table:
         """See `Format`. Raises `SessionReadsOtherwise`."""
         check_files(options.engine, table.name)
-        return bindable(DeltaInput(table.location, table.name, options.storage_options), options.engine)
+        files = DeltaInput(table.location, table.name, options.storage_options)
+        return bindable(DeltaBySpark(files, options.engine), options.engine)
 
     def position(self, table: CatalogTable, options: TableOptions, pinned: int | None) -> Position:
         """See `Format`."""

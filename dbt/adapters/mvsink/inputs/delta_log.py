@@ -2,20 +2,23 @@
 
 The changes from version v to w are the rows of the files that only w has, minus those of the files
 that only v has, consolidated. That is exact for every operation (INSERT, UPDATE, DELETE, MERGE,
-OPTIMIZE, RESTORE), without a change feed and without a Delta jar in Spark. A file with a deletion
-vector has only the rows whose positions are not in the vector.
+OPTIMIZE, RESTORE, CREATE OR REPLACE), without a change feed and without a Delta jar in Spark. A
+file with a deletion vector has only the rows whose positions are not in the vector. Columns go by
+their names, and what a version has in a narrower type is read in the wanted one.
 
 These are refused, with the reason: column mapping (the files have other column names), CHAR(n)
-(Spark pads what it reads), deletion vectors of very many rows, versions whose log was cleaned up,
-files that were vacuumed, and sessions with a setting that makes Spark read Parquet files in another
-way.
+(Spark pads what it reads), deletion vectors of very many rows, columns whose values might be others
+in the wanted type, versions whose log was cleaned up, files that were vacuumed, and sessions with a
+setting that makes Spark read Parquet files in another way. For the first three, `delta_by_spark`
+lets Spark read whole versions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -25,10 +28,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from dbt.adapters.mvsink.engine import Column, shard_columns, sql
+from dbt.adapters.mvsink.engine.exact_casts import keeps_values
 from dbt.adapters.mvsink.engine.types import PADDED
 from dbt.adapters.mvsink.engine.whole_rows import net
 from dbt.adapters.mvsink.inputs.described import has_times
 from dbt.adapters.mvsink.inputs.errors import (
+    ColumnsChanged,
     DeletionVectors,
     FilesGone,
     NoSuchTable,
@@ -100,9 +105,9 @@ class DeltaInput:
         self._shapes: dict[str, Shape] = {}
         self._rearranged: dict[int, bool] = {}
 
-    def newest(self) -> TableVersion:
-        """The newest version. Raises `NoSuchTable`, and `UnsupportedTable` for features beyond
-        Parquet.
+    def newest(self, *, plain: bool = True) -> TableVersion:
+        """The newest version. Raises `NoSuchTable`, and if it has to be ``plain``
+        `UnsupportedTable` for features beyond Parquet.
         """
         try:
             table = DeltaTable(self.location, storage_options=self.options)
@@ -110,7 +115,8 @@ class DeltaInput:
             raise NoSuchTable(self.location, str(error)) from error
         except DeltaError as error:
             raise UnsupportedTable(self.location, f"a log that cannot be read ({error})") from error
-        self._check_features(table)
+        if plain:
+            self._check_features(table)
         return TableVersion(table.version(), str(table.metadata().id))
 
     def require_files(self, version: int) -> None:
@@ -120,6 +126,10 @@ class DeltaInput:
     def columns(self, version: int) -> tuple[Column, ...]:
         """The table's columns at ``version``."""
         return self._snapshot(version).columns
+
+    def partitions(self, version: int) -> frozenset[str]:
+        """The names of the partition columns at ``version``."""
+        return frozenset(self._table(version).metadata().partition_columns)
 
     def rows(self, version: int) -> int | None:
         """The number of rows in the files of ``version``; None if the log does not say."""
@@ -137,6 +147,12 @@ class DeltaInput:
         """See `VersionedTable`."""
         return self._snapshot(version).zoned
 
+    def continues(self, bound: TableVersion) -> bool:
+        """See `VersionedTable`. CREATE OR REPLACE gives the table another id, and goes on with its
+        log. Raises `VersionsGone`.
+        """
+        return str(self._table(bound.version).metadata().id) == bound.table_id
+
     def between(self, before: int, after: int) -> Sequence[int]:
         """See `VersionedTable`."""
         if after < before:  # versions only go up
@@ -146,6 +162,7 @@ class DeltaInput:
     def contents(self, version: int, columns: Sequence[Column], more: str = "") -> str:
         """See `VersionedTable`."""
         change = self._whole(version)
+        self._check_types(version, columns)
         self._require_present(change, (version, version))
         queries = self._select(change.added, columns, more)
         nothing = ", ".join([nulls(columns), *([more] if more else [])])
@@ -156,6 +173,8 @@ class DeltaInput:
         change = self.change(before, after)
         if change.nothing:
             return None
+        for version in (after,) if before is None else (before, after):
+            self._check_types(version, columns)
         self._require_present(change, (after if before is None else before, after))
         queries = [
             *self._select(change.added, columns, f"1L {DIFF}"),
@@ -173,7 +192,9 @@ class DeltaInput:
         """The pieces of files added and removed; rearranging rows (OPTIMIZE) changes nothing."""
         if before is None:
             return self._whole(after)
-        if before == after or self._only_rearranged(before, after):
+        if before == after or (
+            self.columns(before) == self.columns(after) and self.only_rearranged(before, after)
+        ):
             return FileChange((), ())
         old, new = self._snapshot(before), self._snapshot(after)
         added = [self._piece(new, path) for path in sorted(new.files.keys() - old.files.keys())]
@@ -216,28 +237,56 @@ class DeltaInput:
         """Raises `FilesGone`. Files of the newest version exist; those of others may have been
         vacuumed.
         """
-        live = self._snapshot(self.newest().version).files.keys()
         pieces = (*change.added, *change.removed)
-        old = [path for path in (self._relative(piece.path) for piece in pieces) if path not in live]
+        self._require([self._relative(piece.path) for piece in pieces], versions)
+
+    def require_listed(self, version: int) -> None:
+        """The same for all files that the log lists for ``version``, also if they cannot be read
+        as they are; those outside the table's directory are left out.
+        """
+        self._require(
+            [path for path in self._paths(version) if not _ABSOLUTE.match(path)], (version, version)
+        )
+
+    def _require(self, paths: Sequence[str], versions: tuple[int, int]) -> None:
+        live = self._paths(self.newest(plain=False).version)
+        old = [path for path in paths if path not in live]
         with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
             gone = [path for path, stat in zip(old, pool.map(self.storage.stat, old)) if stat is None]
         if gone:
             raise FilesGone(self.location, gone[0], len(gone), versions)
 
+    def _paths(self, version: int) -> frozenset[str]:
+        """The paths of the files that are live at ``version``."""
+        if version in self._snapshots:
+            return frozenset(self._snapshots[version].files)
+        listed = pa.table(self._table(version).get_add_actions(flatten=True)).column("path").to_pylist()
+        return frozenset(map(unquote, listed))
+
     def _snapshot(self, version: int) -> _Snapshot:
         if version not in self._snapshots:
-            try:
-                table = DeltaTable(self.location, version=version, storage_options=self.options)
-                self._check_features(table)
+            table = self._table(version)
+            self._check_features(table)
+            with self._translated(version):
                 self._snapshots[version] = _read(table, self.location, self.storage)
-            except (DeltaError, TableNotFoundError) as error:
-                oldest, newest = self._readable()
-                if oldest <= version <= newest:
-                    raise UnsupportedTable(
-                        self.location, f"a version {version} that cannot be read ({error})"
-                    ) from error
-                raise VersionsGone(self.location, version, oldest, newest) from error
         return self._snapshots[version]
+
+    def _table(self, version: int) -> DeltaTable:
+        with self._translated(version):
+            return DeltaTable(self.location, version=version, storage_options=self.options)
+
+    @contextmanager
+    def _translated(self, version: int) -> Iterator[None]:
+        """Errors of the `deltalake` package about ``version`` leave this block as our own."""
+        try:
+            yield
+        except (DeltaError, TableNotFoundError) as error:
+            oldest, newest = self._readable()
+            if oldest <= version <= newest:
+                raise UnsupportedTable(
+                    self.location, f"a version {version} that cannot be read ({error})"
+                ) from error
+            raise VersionsGone(self.location, version, oldest, newest) from error
 
     def _readable(self) -> tuple[int, int]:
         """The oldest and the newest version that the log still has."""
@@ -249,7 +298,7 @@ class DeltaInput:
         oldest = 0 if 0 in versions["json"] else min(versions["checkpoint"], default=0)
         return oldest, max([*versions["json"], *versions["checkpoint"]], default=0)
 
-    def _only_rearranged(self, before: int, after: int) -> bool:
+    def only_rearranged(self, before: int, after: int) -> bool:
         """Whether no commit in between changes data; a commit that was cleaned up may have."""
         return before < after and all(self._rearranges(version) for version in range(before + 1, after + 1))
 
@@ -257,6 +306,9 @@ class DeltaInput:
         if version not in self._rearranged:
             self._rearranged[version] = changes_no_data(self.storage.read_text(commit_path(version)) or "")
         return self._rearranged[version]
+
+    def _check_types(self, version: int, columns: Sequence[Column]) -> None:
+        check_types(self.id, version, self.columns(version), columns)
 
     def _check_features(self, table: DeltaTable) -> None:
         mode = table.metadata().configuration.get(MAPPING, "none")
@@ -276,6 +328,20 @@ class DeltaInput:
 
     def _relative(self, path: str) -> str:
         return path[len(self.location) + 1 :]
+
+
+def check_types(name: str, version: int, own: Sequence[Column], columns: Sequence[Column]) -> None:
+    """Raises `ColumnsChanged` if values of the table ``name``, whose columns were ``own`` at
+    ``version``, might be others as values of ``columns``.
+    """
+    stored = {column.name.lower(): column.type for column in own}
+    changed = [
+        f"`{column.name}` was {stored[column.name.lower()].text} at version {version}, is {column.type.text}"
+        for column in columns
+        if column.name.lower() in stored and not keeps_values(stored[column.name.lower()], column.type)
+    ]
+    if changed:
+        raise ColumnsChanged(name, changed)
 
 
 def _read(table: DeltaTable, location: str, storage: DeltaStorage) -> _Snapshot:

@@ -64,6 +64,19 @@ class DeletionVectors(UnreadableVersion):
         )
 
 
+class NoReader(UnreadableVersion):
+    """Neither the files of a version can be read as they are, for the reason in ``problem``, nor
+    can Spark read the version.
+    """
+
+    error_code = "MVS-419"
+
+    def __init__(self, problem: InputError, version: int, reason: str):
+        super().__init__(
+            f"{problem}. Spark cannot read its version {version} either, for which the profile needs `formats: [delta]`: {reason}"
+        )
+
+
 class UnsupportedTable(InputError):
     """A table has a feature because of which its files cannot be read as plain Parquet."""
 

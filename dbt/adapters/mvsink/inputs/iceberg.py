@@ -143,6 +143,10 @@ class IcebergInput:
         if version != EMPTY and version not in self._metadata.snapshots:
             raise SnapshotGone(self.location, version)
 
+    def continues(self, bound: TableVersion) -> bool:
+        """See `VersionedTable`: it keeps its id as long as it exists."""
+        return False
+
     def between(self, before: int, after: int) -> Sequence[int]:
         """See `VersionedTable`. Raises `NotADescendant`, `SnapshotGone`."""
         snapshots, at, path = self._metadata.snapshots, after, []

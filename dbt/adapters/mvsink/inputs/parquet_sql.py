@@ -121,7 +121,9 @@ def _read_each(
     """One relation per directory, with the partition values as literals."""
     queries = []
     for directory, files in directories.items():
-        items = ", ".join([*_items(columns, physical, dict(directory.partition)), *([more] if more else [])])
+        items = ", ".join(
+            [*named_items(columns, physical, dict(directory.partition)), *([more] if more else [])]
+        )
         for some in _portions(files):
             relation = sql.parquet(
                 f"{sql.escape_glob(directory.path)}/{braces([file.name for file in some])}"
@@ -148,7 +150,7 @@ def _read_together(
     root = shared[: shared.rfind("/")]
     names = [f"_mv_{number}" for number, _ in enumerate(next(iter(directories)).partition)]
     values = {column: f"d.{name}" for (column, _), name in zip(next(iter(directories)).partition, names)}
-    items = ", ".join([*_items(columns, physical, values), *([more] if more else [])])
+    items = ", ".join([*named_items(columns, physical, values), *([more] if more else [])])
     place = (
         "regexp_extract(regexp_replace(_metadata.file_path, '^file:/+', '/'), '^(.*)/[^/]*$', 1) _mv_place"
     )
@@ -236,17 +238,23 @@ def _common(names: Sequence[str]) -> str:
     return least[:end]
 
 
-def _items(columns: Sequence[Column], physical: Sequence[Column], partition: Mapping[str, str]) -> list[str]:
+def named_items(
+    columns: Sequence[Column], physical: Sequence[Column], partition: Mapping[str, str]
+) -> list[str]:
+    """The items of a select list that give the ``columns`` over a relation with the ``physical``
+    ones. ``partition`` has expressions for partition columns, which the relation lacks.
+    """
     stored = {column.name.lower(): column for column in physical}
+    values = {name.lower(): value for name, value in partition.items()}
     return [
-        f"{_item(column, stored.get(column.name.lower()), partition)} {sql.identifier(column.name)}"
+        f"{_item(column, stored.get(column.name.lower()), values)} {sql.identifier(column.name)}"
         for column in columns
     ]
 
 
 def _item(column: Column, stored: Column | None, partition: Mapping[str, str]) -> str:
-    if column.name in partition:
-        return f"cast({partition[column.name]} as {column.type.spelled})"
+    if column.name.lower() in partition:
+        return f"cast({partition[column.name.lower()]} as {column.type.spelled})"
     if stored is None:
         return f"cast(null as {column.type.spelled})"
     return converted(sql.identifier(stored.name), stored.type, column.type)

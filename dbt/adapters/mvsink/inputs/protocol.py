@@ -256,6 +256,12 @@ class VersionedTable(Protocol):
         """Raises `UnreadableVersion` if the rows of ``version`` cannot be read."""
         ...
 
+    def continues(self, bound: TableVersion) -> bool:
+        """Whether the version ``bound`` is one of this table's, although that has another
+        ``table_id`` now.
+        """
+        ...
+
     def between(self, before: int, after: int) -> Sequence[int]:
         """The versions after ``before`` up to ``after``, in order. Raises an `InputError` if
         ``after`` does not follow ``before``.

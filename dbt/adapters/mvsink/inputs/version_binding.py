@@ -147,7 +147,8 @@ def _unseen(table: VersionedTable, bound: TableVersion | None, newest: TableVers
     if bound is None:
         table.check(newest.version)
         return [newest.version]
-    if bound.table_id and newest.table_id and bound.table_id != newest.table_id:
+    another = bound.table_id and newest.table_id and bound.table_id != newest.table_id
+    if another and not table.continues(bound):
         raise TableReplaced(table.location, bound.version, newest.version)
     unseen = table.between(bound.version, newest.version)
     if unseen:

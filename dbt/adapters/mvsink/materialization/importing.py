@@ -20,6 +20,7 @@ from typing import Any
 
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.engine import Column, Engine, sql
+from dbt.adapters.mvsink.engine.exact_casts import cast_is_exact
 from dbt.adapters.mvsink.engine.types import SparkType, parse_type
 from dbt.adapters.mvsink.exceptions import CannotImport, InvalidOption
 from dbt.adapters.mvsink.materialization.context import ImportSource, RunContext
@@ -31,7 +32,6 @@ from dbt.adapters.mvsink.sink.request import Independent
 
 VARIABLE = "mvsink_import"
 SUFFIX = "_before_import"  # of the name that the table gets
-INTEGERS = ("tinyint", "smallint", "int", "bigint")
 TABLE = "table"  # dbt's type of a relation
 VIEW = "self_correcting_mv"
 
@@ -121,7 +121,7 @@ def contents_query(model: str, source: ImportSource, engine: Engine, columns: Se
     wrong = [
         f"{column.name} is {present[column.name.lower()][1].text} there and {column.type.text} here"
         for column in columns
-        if column.name.lower() in present and not widens(present[column.name.lower()][1], column.type)
+        if column.name.lower() in present and not cast_is_exact(present[column.name.lower()][1], column.type)
     ]
     if wrong:
         raise CannotImport(
@@ -135,42 +135,6 @@ def contents_query(model: str, source: ImportSource, engine: Engine, columns: Se
 def _item(column: Column, stored: tuple[str, SparkType] | None) -> str:
     value = "null" if stored is None else sql.identifier(stored[0])
     return f"cast({value} as {column.type.spelled}) {sql.identifier(column.name)}"
-
-
-def widens(old: SparkType, new: SparkType) -> bool:
-    """Whether every value of the type ``old`` is the same value in ``new``.
-
-    >>> from dbt.adapters.mvsink.engine.types import parse_type
-    >>> def check(old, new): return widens(parse_type(old, ""), parse_type(new, ""))
-    >>> check("int", "bigint"), check("bigint", "int"), check("float", "double")
-    (True, False, True)
-    >>> check("decimal(5,2)", "decimal(7,3)"), check("decimal(5,2)", "decimal(5,3)")
-    (True, False)
-    >>> check("int", "decimal(10,0)"), check("string", "int")
-    (True, False)
-    """
-    if old.text == new.text:
-        return True
-    if old.name in INTEGERS and new.name in INTEGERS:
-        return INTEGERS.index(old.name) < INTEGERS.index(new.name)
-    if (old.name, new.name) == ("float", "double"):
-        return True
-    before, after = _digits(old), _digits(new)
-    if before is None or after is None or new.name != "decimal":
-        return False
-    return before[0] <= after[0] and before[1] <= after[1]
-
-
-def _digits(kind: SparkType) -> tuple[int, int] | None:
-    """How many digits values of the type may have before and after the point; None for other
-    types.
-    """
-    if kind.name in INTEGERS:
-        return (3, 5, 10, 19)[INTEGERS.index(kind.name)], 0
-    if kind.name != "decimal":
-        return None
-    precision, scale = (int(part) for part in kind.text.removeprefix("decimal(").removesuffix(")").split(","))
-    return precision - scale, scale
 
 
 class AsWritten:
