@@ -31,7 +31,8 @@ BRANCHES = (
 )
 LINKS = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
 GITHUB = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
-SECRET = ("--vars", "--args")  # options whose values are not recorded
+# options whose values are not recorded: secrets, and rows that must be forgotten
+SECRET = ("--vars", "--args", "--where")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 Git = Callable[[str], Mapping[str, str]]
@@ -90,7 +91,7 @@ def user(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def shown_command(program: str, arguments: Sequence[str]) -> str:
-    """A command line without the values of `--vars` and `--args`, which may be secrets.
+    """A command line without the values of the options in `SECRET`.
 
     >>> shown_command("dbt", ["run", "--vars", "{password: x}", "-s", "a b", "--vars={b: 1}"])
     "dbt run --vars ... -s 'a b' --vars=..."

@@ -167,3 +167,5 @@ PROVING_SHARE = 10
 # Versions of the log of a shard of sums. While it has no more, the sums of earlier queries are
 # retired.
 NEW_SUMS = 5
+# Compactions that a purge loses to other writers before it gives up.
+PURGE_ROUNDS = 10

@@ -1,6 +1,6 @@
 """The adapter's methods that the command `mvsink` calls through macros: they say what a run would
 do to another target's shard (`plan --against`), undo runs (`undo`), rename a model's shard
-(`rename`), and say what a query gives and reads.
+(`rename`), purge rows for good (`purge`), and say what a query gives and reads.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dbt.adapters.mvsink.materialization.errors import translated
 from dbt.adapters.mvsink.materialization.options.folder_configs import configs_of
 from dbt.adapters.mvsink.materialization.options.gate_options import accepts
 from dbt.adapters.mvsink.materialization.options.table import ModelOptions
+from dbt.adapters.mvsink.materialization.purged_model import PurgedModel, counted
 from dbt.adapters.mvsink.materialization.renaming import Name, RenameRequest, rename
 from dbt.adapters.mvsink.materialization.warn import warn_of_all
 from dbt.adapters.mvsink.references.places import places_of
@@ -33,6 +34,7 @@ from dbt.adapters.mvsink.shard import ReadHandle, ShardClient, WriteHandle
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from dbt.adapters.mvsink.shard_sql.properties import Pause, stored_spec
 from dbt.adapters.mvsink.sink import Audit, Gate, SinkRequest, change_limit
+from dbt.adapters.mvsink.sink.purging import PurgeRequest
 from dbt.adapters.mvsink.sink.run_plan import ForecastChange, forecast
 from dbt.adapters.mvsink.sink.undoing import UndoRequest, undo
 
@@ -127,6 +129,43 @@ class CommandsAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             WriteHandle.from_read(ShardClient(options).open_reader(asked["uri"]), "rename") as handle,
         ):
             rename(wanted, handle, DeltaStorage(root, options), AdapterEngine(self, str(new)))
+
+    @available.parse(lambda *_, **__: "{}")
+    def mv_purge(
+        self, relation: MvsinkRelation, existing: MvsinkRelation | None, request: str, invocation_id: str
+    ) -> str:
+        """Purge rows of a model for good, or say what that would do; a `PurgeAnswer` as JSON, with
+        the number of such rows in ``others``.
+
+        ``request`` is JSON with ``uri``, ``where``, ``before`` (ms or null), ``by``, ``now``,
+        ``dry_run``, ``task``, and ``others``: relations to be asked for the rows.
+        """
+        asked, model = json.loads(request), f"{relation.schema}.{relation.identifier}"
+        credentials, shown = self._credentials(), self.published(existing)
+        client = ShardClient(credentials.storage_options)
+        with (
+            translated(model),
+            WriteHandle.from_read(client.open_reader(asked["uri"]), "purge") as handle,
+        ):
+            engine = AdapterEngine(self, model)
+            wanted = PurgeRequest(
+                model=model,
+                time=wall_clock.now_ms(),
+                by=asked["by"],
+                where=asked["where"],
+                before=asked["before"],
+                refresh=stored_spec(handle.state()),
+                appends=not asked["task"],
+                despite_readers=asked["now"],
+                invocation_id=invocation_id,
+            )
+            purged = PurgedModel(
+                engine, handle, client, credentials.storage_options, str(relation), shown,
+                credentials.iceberg_catalog,
+            )  # fmt: skip
+            answer = purged.forecast(wanted) if asked["dry_run"] else purged.purge(wanted)
+            others = counted(engine, asked["others"], asked["where"]) if asked["where"] else {}
+        return json.dumps({**asdict(answer), "others": others})
 
     def _name(self, asked: Mapping[str, str], existing: MvsinkRelation | None) -> Name:
         relation = self.Relation.create(schema=asked["schema"], identifier=asked["identifier"])

@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.masking import masked
 VIEW, TASK = "self_correcting_mv", "continual_task"
 MAINTAINED = (VIEW, TASK)
 OPERATION_FAILED = ("RunningOperationCaughtError", "RunningOperationUncaughtError")  # events of dbt
-QUIET = ("--log-level", "none", "--log-level-file", "debug", "--no-use-colors", "--no-write-json")
+QUIET = ("--log-level", "none", "--no-use-colors", "--no-write-json")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHOWN = (  # messages: of what may take minutes, and why
     "waiting for the embedded metastore",
@@ -109,7 +109,8 @@ class Dbt:
     it.
     ``state`` is a directory with the manifest of another state of the project. Selectors like
     `state:modified` compare with it. With ``defer``, models that are not selected are read from
-    where they are in that state.
+    where they are in that state. Without ``log_file``, nothing is written to dbt's log: its
+    statements may have what must be forgotten.
     """
 
     project_dir: str
@@ -121,6 +122,7 @@ class Dbt:
     defer: bool = False
     favor_state: bool = False
     target_path: str | None = None
+    log_file: bool = True
 
     def with_vars(self, **more: Any) -> Dbt:
         """The same with ``more`` variables."""
@@ -194,7 +196,16 @@ class Dbt:
         return ["--state", self.state] if self.state else []
 
     def _options(self) -> list[str]:
-        options = [*QUIET, "--project-dir", self.project_dir, "--profiles-dir", self.profiles_dir]
+        level = "debug" if self.log_file else "none"
+        options = [
+            *QUIET,
+            "--log-level-file",
+            level,
+            "--project-dir",
+            self.project_dir,
+            "--profiles-dir",
+            self.profiles_dir,
+        ]
         options += ["--profile", self.profile] if self.profile else []
         options += ["--target", self.target] if self.target else []
         options += ["--target-path", self.target_path] if self.target_path else []

@@ -35,6 +35,7 @@ MODULES = {  # of `cli.commands`
     "undo": "undo",
     "import": "import_table",
     "rename": "rename",
+    "purge": "purge",
     "drop": "drop",
     "session": "sessions",
 }

@@ -41,6 +41,9 @@ class AsDelta:
         left = [file for file in self.store.list_files(vectors.PREFIX) if file.modified < before]
         self.store.delete([file.path for file in left if file.path not in named])
 
+    def forget_past(self) -> None:
+        self.store.truncate()
+
     def forget(self) -> None:
         self.store.forget()
         self.store.delete_directory(vectors.PREFIX)

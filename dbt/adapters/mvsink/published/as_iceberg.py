@@ -13,6 +13,7 @@ collection reads (`shard.shown_files`), so that it keeps them.
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -114,6 +115,12 @@ class AsIceberg:
                 entries = manifest.fetch_manifest_entry(self._files, discard_deleted=True)
                 locations |= {entry.data_file.file_path for entry in entries}
         return {self._files.path(location) for location in locations} | {"metadata/version-hint.text"}
+
+    def forget_past(self) -> None:
+        live = self.load()
+        if live.version >= 0:
+            live.forget_past()
+        self.keep_in_order(sys.maxsize)
 
     def forget(self) -> None:
         self._place.forget()
@@ -259,6 +266,28 @@ class LiveIceberg:
         self._place.record(self._newest, updates_of.requirements(self._metadata), updates)
         shown_files.note(self._io.store, names)  # again, for another run may have replaced the note
         return snapshot.sequence_number or 0
+
+    def forget_past(self) -> None:
+        """Commit a snapshot of the same files, with manifests that name nothing else, and remove
+        all others. Raises `VersionTaken`, and `StorageError` if the newest cannot be read.
+        """
+        metadata, parent = self._metadata, self._snapshot
+        if self._damaged or metadata is None or parent is None:
+            raise StorageError(f"the newest snapshot of {self._io.root} cannot be read")
+        new = NewSnapshot(self._io, _fresh_id(), None, self.version + 1, metadata.schema())
+        manifests = [each for of_deletes in (False, True) for each in new.whole(self._manifests, of_deletes)]
+        snapshot = updates_of.made(
+            Snapshot,
+            snapshot_id=new.id,
+            sequence_number=new.sequence_number,
+            timestamp_ms=max(wall_clock.now_ms(), metadata.last_updated_ms),
+            manifest_list=new.list_of(manifests),
+            summary=updates_of.same_files(parent),
+            schema_id=metadata.current_schema_id,
+        )
+        updates = updates_of.only_snapshot(metadata, snapshot)
+        self._place.record(self._newest, updates_of.requirements(metadata), updates)
+        shown_files.replace(self._io.store, {f"{TABLE}/{path}" for path in self.files})
 
     def _written(self, difference: Difference, schema: Schema) -> Snapshot:
         """Write the files of the new snapshot; returns it."""

@@ -179,6 +179,11 @@ class NewSnapshot:
         new = [self._manifest(again, gone, added, of_deletes)] if again or added else []
         return [*(each.file for each in kept), *new]
 
+    def whole(self, live: Sequence[StoredManifest], of_deletes: bool) -> list[avro.ManifestFile]:
+        """A new manifest with the entries of the ``live`` ones of one kind, if they have any."""
+        entries = [entry for each in live if each.of_deletes == of_deletes for entry in each.entries]
+        return [self._manifest(entries, (), (), of_deletes)] if entries else []
+
     def _manifest(
         self,
         again: Sequence[avro.ManifestEntry],

@@ -89,6 +89,13 @@ def summary(difference: Difference, data: Exchanged, deletes: Exchanged) -> Summ
     )
 
 
+def same_files(snapshot: Snapshot) -> Summary:
+    """The summary of a snapshot that has the files of this one."""
+    known = snapshot.summary.additional_properties if snapshot.summary else {}
+    kept = {name: text for name, text in known.items() if name.startswith(("total-", "mvsink."))}
+    return Summary(Operation.REPLACE, **kept)
+
+
 def _rows(files: Sequence[avro.DataFile]) -> int:
     return sum(file.record_count for file in files)
 
@@ -140,6 +147,13 @@ def snapshot_updates(metadata: TableMetadataV2 | None, snapshot: Snapshot) -> li
         ),
         *([made(change.RemoveSnapshotsUpdate, snapshot_ids=expired)] if expired else []),
     ]
+
+
+def only_snapshot(metadata: TableMetadataV2, snapshot: Snapshot) -> list[change.TableUpdate]:
+    """The updates that make a snapshot the current one, and remove all others."""
+    others = [each.snapshot_id for each in metadata.snapshots]
+    made_current = snapshot_updates(None, snapshot)
+    return [*made_current, made(change.RemoveSnapshotsUpdate, snapshot_ids=others)]
 
 
 def requirements(metadata: TableMetadataV2 | None) -> list[change.TableRequirement]:

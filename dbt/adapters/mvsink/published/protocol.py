@@ -139,6 +139,13 @@ class PublishedTable(Protocol):
         """
         ...
 
+    def forget_past(self) -> None:
+        """Make the newest version the only one: delete the metadata of all others, with the bounds
+        of values that it has. Readers of earlier versions fail. Raises `VersionTaken`,
+        `StorageError`.
+        """
+        ...
+
     def forget(self) -> None:
         """Delete all files of the table but its data files. Afterwards there is no table."""
         ...

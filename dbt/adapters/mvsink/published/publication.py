@@ -10,6 +10,7 @@ never copies a data file.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -149,6 +150,23 @@ def _keep_in_order(handle: WriteHandle, table: PublishedTable) -> None:
         _collect_copies(table.store, table.load(), before)
     except (StorageError, Unreadable) as error:
         logger.warning("table %s: left to a later run: %s", table.store.uri, error)
+
+
+def forget_past(handle: WriteHandle, table: PublishedTable | None = None) -> None:
+    """Make the table's newest version its only one, and delete the files that only others needed:
+    what hides rows, and extra copies. Data files are the shard's, which collects them. Raises
+    `Conflict`, `StorageError`.
+    """
+    table = table or table_of(handle)
+    for _ in range(MAX_ROUNDS):
+        try:
+            table.forget_past()
+        except VersionTaken:
+            continue
+        table.keep_in_order(sys.maxsize)
+        _collect_copies(table.store, table.load(), sys.maxsize)
+        return
+    raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while its past was deleted")
 
 
 def _is_whole(table: PublishedTable, live: LiveTable) -> bool:

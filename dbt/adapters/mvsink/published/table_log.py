@@ -15,6 +15,7 @@ another tool wrote them.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ from dbt.adapters.mvsink.published.protocol import TableDocs
 from dbt.adapters.mvsink.published.table_store import TableStore
 from dbt.adapters.mvsink.shard import StorageError
 from dbt.adapters.mvsink.shard.commit_log import LOG, actions, commit_path
+from dbt.adapters.mvsink.shard.damage import LAST_CHECKPOINT
 from dbt.adapters.mvsink.shard.errors import message_of
 from dbt.adapters.mvsink.shard.log_store import LogStore
 from dbt.adapters.mvsink.shard.stored import Unreadable, parsed
@@ -168,6 +170,30 @@ class TableLog(TableStore, LogStore):
             table.cleanup_metadata()
         except (DeltaError, OSError) as error:
             raise StorageError(f"cannot write a checkpoint of {self.uri}: {message_of(error)}") from error
+
+    def truncate(self) -> None:
+        """Write a checkpoint, and delete everything in the log that is older: commits have bounds
+        of the values in files that are long gone. Raises `StorageError`.
+        """
+        self.checkpoint()
+        newest = self.checkpointed()
+        files = [file.path for file in self.list_files(LOG)]
+        self.delete([path for path in files if (version := version_of(path)) is None or version < newest])
+
+
+def version_of(path: str) -> int | None:
+    """The version that a file of the log belongs to. None for a file that is part of a checkpoint
+    of another form. That of the hint is beyond all versions.
+
+    >>> version_of("_delta_log/00000000000000000007.json")
+    7
+    >>> version_of("_delta_log/_sidecars/a.parquet")
+    """
+    name = path.removeprefix(f"{LOG}/")
+    if name == LAST_CHECKPOINT.rpartition("/")[2]:
+        return sys.maxsize
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isdecimal() else None
 
 
 class _Replay:

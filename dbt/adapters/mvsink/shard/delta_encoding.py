@@ -88,12 +88,10 @@ def transactions(change: Change) -> dict[str, int]:
         **{f"input:{key}": progress for key, progress in change.inputs.items()},
         **{f"hold:{key}": time for key, time in change.holds.items()},
     }
-    kept = change.sets.get("kept") or ()
-    if kept:  # the others are in the log already
-        newest = kept[-1]
-        versions[f"kept:{newest.generation}"] = newest.until
-        versions[f"kept_version:{newest.generation}"] = newest.version
-        versions[f"kept_end:{newest.generation}"] = newest.end
+    for each in change.sets.get("kept") or ():
+        versions[f"kept:{each.generation}"] = each.until
+        versions[f"kept_version:{each.generation}"] = each.version
+        versions[f"kept_end:{each.generation}"] = each.end
     return {NAMESPACE + key: version for key, version in versions.items()}
 
 

@@ -10,7 +10,7 @@ it ends everything before: what is kept is always the newest generations without
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.shard.frontier import Antichain
 from dbt.adapters.mvsink.shard.state import KeptGeneration, ShardState
@@ -41,6 +41,13 @@ def keeping(state: ShardState, until: int | None, since: Antichain) -> tuple[Kep
     if until is None:
         return ()
     return (*state.kept, KeptGeneration(state.generation, state.version, until, since.stored()))
+
+
+def ended(kept: tuple[KeptGeneration, ...], since: Antichain) -> tuple[KeptGeneration, ...]:
+    """``kept`` once history before ``since`` is given up: a generation whose contents end at or
+    before it is kept no longer.
+    """
+    return tuple(each if since.less_than(Antichain.of(each.end)) else replace(each, until=0) for each in kept)
 
 
 def unexpired(state: ShardState, now: int) -> tuple[KeptGeneration, ...]:

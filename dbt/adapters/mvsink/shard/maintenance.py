@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +40,7 @@ OF_TABLES = ("_", "copies-", "metadata")  # of a published table: its log, what 
 ROWS = 100_000  # that a rewind has in memory at once
 NOTES = "_mvsink"  # where the ledger and what was verified are
 STAGED_GRACE_MS = 24 * 3_600_000
+NO_GRACE_MS = -1_000  # also for what was removed in this very millisecond
 REMOVED_GRACE_MS = 7 * 24 * 3_600_000
 
 
@@ -77,14 +78,16 @@ def collect_garbage(
     *,
     staged_grace_ms: int = STAGED_GRACE_MS,
     removed_grace_ms: int = REMOVED_GRACE_MS,
+    despite_leases: bool = False,
 ) -> list[str]:
     """Delete files that are no longer needed; returns the deleted paths.
 
     These are staged directories without a committed file whose newest file is older than
     ``staged_grace_ms``, and files that the log removed more than ``removed_grace_ms`` ago (a view
     published by another metastore may read them until then), by the storage's clock. While a reader
-    has a lease, no file that was ever live is deleted. A staged directory is claimed in the log
-    before it is deleted, so that no commit can name it from then on.
+    has a lease, no file that was ever live is deleted, unless ``despite_leases``. A staged
+    directory is claimed in the log before it is deleted, so that no commit can name it from then
+    on.
     """
     storage = handle.storage
     now_ms = storage.clock()
@@ -99,7 +102,8 @@ def collect_garbage(
         gone = before.claims.keys() - {claims.name_of(directory) for directory in directories}
         state = handle.condemn(abandoned, gone, now_ms)
         removals = _removals(handle, state, left, now_ms)
-    deleted = _delete_removed(handle, state, removals, now_ms - removed_grace_ms)
+    leased = not despite_leases and not leased_since(storage).is_empty()
+    deleted = [] if leased else _delete_removed(handle, state, removals, now_ms - removed_grace_ms)
     kept = {path: at for path, at in removals.times.items() if path not in set(deleted)}
     removals, emptied = replace(removals, times=kept), {claims.name_of(path) for path in deleted}
     needed = _needed(state, removals)
@@ -113,6 +117,33 @@ def collect_garbage(
     _delete_unfinished(storage, now_ms - staged_grace_ms)
     storage.keep_removals(removals)
     return deleted
+
+
+@dataclass(frozen=True)
+class Remains:
+    """Files of a shard that the log does not name: those that it ``removed``, by path, and the data
+    files of ``staged`` directories, of which none was committed, by directory; and from which time
+    on a reader ``leased`` history, empty if none did.
+    """
+
+    removed: tuple[str, ...]
+    staged: Mapping[str, Sequence[str]]
+    leased: Antichain
+
+
+def remains(handle: WriteHandle) -> Remains:
+    """What collection has left."""
+    storage, state = handle.storage, handle.state()
+    directories = _batch_directories(storage)
+    removals = _removals(handle, state, {}, storage.clock())
+    needed = _needed(state, removals)
+    staged = {
+        directory: data
+        for directory, files in sorted(directories.items())
+        if claims.name_of(directory) not in needed
+        and (data := [file.path for file in files if file.path.endswith(".parquet")])
+    }
+    return Remains(tuple(sorted(removals.times)), staged, leased_since(storage))
 
 
 def _needed(state: ShardState, removals: Removals) -> set[str]:
@@ -136,12 +167,12 @@ def _removals(
 
 
 def _delete_removed(handle: WriteHandle, state: ShardState, removals: Removals, before_ms: int) -> list[str]:
-    """Delete files that the log removed before that time, unless a reader has a lease. What a
-    published table still shows stays, and so do the files of earlier generations that are kept.
+    """Delete files that the log removed before that time. What a published table still shows stays,
+    and so do the files of earlier generations that are kept.
     """
     storage = handle.storage
     due = [path for path, at in removals.times.items() if at < before_ms]
-    if not due or not leased_since(storage).is_empty():
+    if not due:
         return []
     due = sorted(set(due) - storage.published() - _of_kept_generations(handle, state))
     return [path for path in due if _deleted(path, lambda path: storage.delete([path]))]

@@ -28,6 +28,11 @@ def note(table: FileStore, paths: Collection[str]) -> None:
         table.write_text(NAME, json.dumps(noted))
 
 
+def replace(table: FileStore, paths: Collection[str]) -> None:
+    """Note these files and no others: no version of the table is left that has others."""
+    table.write_text(NAME, json.dumps(dict.fromkeys(paths, wall_clock.now_ms())))
+
+
 def noted(shard: FileStore) -> frozenset[str]:
     """The files that are noted. Raises `StorageError`."""
     return frozenset(_read(shard.read_text(f"{TABLE}/{NAME}")))

@@ -299,6 +299,22 @@ class WriteHandle(StagingHandle):
 
         return self.versions.commit(decide).since
 
+    def give_up_history(self, since: Antichain, *, despite_readers: bool = False) -> Antichain:
+        """Release history before ``since``, earlier generations included; returns the shard's since
+        afterwards. Holds and leases keep it back, unless ``despite_readers``.
+        """
+
+        def decide(state: ShardState) -> Change | None:
+            allowed = state.since.join(since.meet(state.upper))
+            if not despite_readers:
+                allowed = transitions.advance_since(state, self._without_leases(since))
+            kept = generations.ended(state.kept, allowed)
+            if (allowed, kept) == (state.since, state.kept):
+                return None
+            return Change("advance", {"since": allowed, "kept": kept})
+
+        return self.versions.commit(decide, CommitNote(purpose="history given up")).since
+
     def hold(self, holder: str, time: int, *, forward: bool = True) -> Antichain:
         """Keep history from ``time`` (ms) on for ``holder``, durably, until the hold is moved or
         released; returns the shard's since.

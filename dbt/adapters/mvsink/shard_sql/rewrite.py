@@ -70,7 +70,7 @@ def fold_foreign_files(
     items = sql.columns(shard.names)
     hashed = shard.hash_of()
     rows = sql.union_all(shard.select_loose(f"{items}, {TIME}, {DIFF}, {ERROR}, {hashed} {HASH}"))
-    batch = _stage(engine, handle, _consolidated(shard, rows), Antichain.of(0), state.upper, "fold")
+    batch = stage(engine, handle, _consolidated(shard, rows), Antichain.of(0), state.upper, "fold")
     kept = sql.union_all(shard.select_loose("1 as one"))
     [row] = engine.query(f"select count(*) from (\n{kept}\n)", "fold")
     drift = sum(file.rows or 0 for file in shard.loose) - int(str(row[0]))
@@ -113,7 +113,7 @@ def compact(engine: Engine, handle: WriteHandle, plan: CompactionPlan, shard: La
     ]
     batches: list[Batch] = []
     for what, query, upper in parts:
-        batch = _stage(engine, handle, query, Antichain.of(0), upper, what)
+        batch = stage(engine, handle, query, Antichain.of(0), upper, what)
         if batch is not None:
             batches.append(batch)
     return handle.compact(batches, [*files_of(directories), *plan.cancelled]).applied
@@ -145,7 +145,7 @@ def evolve(
     batches: list[Batch] = []
     try:
         for query in queries:
-            batch = _stage(engine, handle, query, Antichain.of(0), shard_upper(shard), "evolve", schema)
+            batch = stage(engine, handle, query, Antichain.of(0), shard_upper(shard), "evolve", schema)
             batches += [] if batch is None else [batch]
     except BaseException:
         for batch in batches:
@@ -194,7 +194,7 @@ def _settled(
     time = f"{sql.bigint(since)} {TIME}"
     base_settled = shard.base is not None and all((file.max_time or 0) <= since for file in shard.base.files)
     if shard.base is None or not base_settled or shard.base not in directories or shard.unhashed:
-        return _in_order(_one_owner(shard, old, time, items), order)
+        return _in_order(one_owner(shard, old, time, items), order)
     recent = [directory for directory in directories if directory is not shard.base]
     if not recent:
         return f"select {items}, {time}, {DIFF}, {ERROR}, {HASH} from (\n{old}\n)"
@@ -212,7 +212,7 @@ def _settled(
             shard.select(recent, f"{keys}, {DIFF}", before),
         ]
     )
-    return sql.union_all([untouched, _in_order(_one_owner(shard, again, time, items), order)])
+    return sql.union_all([untouched, _in_order(one_owner(shard, again, time, items), order)])
 
 
 def _in_order(rows: str, order: Column | None) -> str:
@@ -223,7 +223,7 @@ def _in_order(rows: str, order: Column | None) -> str:
     return f"select * from (\nselect * from (\n{rows}\n) sort by {sql.identifier(order.name)}\n)"
 
 
-def _one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
+def one_owner(shard: Layout, rows: str, time: str, items: str) -> str:
     """Consolidated by whole rows; a hash that two rows share is dropped from both."""
     sums = net(shard.columns, [ERROR, HASH], rows, "<> 0")
     owners = f"select *, count(*) over (partition by {HASH}) _mv_owners from (\n{sums}\n)"
@@ -246,7 +246,7 @@ def _row_key(items: str) -> str:
     return f"to_json(struct({items}, {ERROR}), map('ignoreNullFields', 'false'))"
 
 
-def _stage(
+def stage(
     engine: Engine,
     handle: WriteHandle,
     query: str,

@@ -165,7 +165,7 @@ def undo(request: UndoRequest, handle: WriteHandle, engine: Engine) -> Undone:
         raise TakenAway(absent, int(str(copies)))
     description = BatchDescription(state.upper, due.upper)
     stager = Stager(engine, handle, request.model)
-    batch = stager.adopt(stager.stage(_updates(shard, after, due.time), "undo"), description)
+    batch = stager.adopt(stager.stage(undo_updates(shard, after, due.time), "undo"), description)
     if batch is None:
         return Undone(Counts(), due.time, absent)
     try:
@@ -180,7 +180,7 @@ def undo(request: UndoRequest, handle: WriteHandle, engine: Engine) -> Undone:
             batch.delete()
 
 
-def _updates(shard: Layout, after: str, time: int) -> str:
+def undo_updates(shard: Layout, after: str, time: int) -> str:
     """The change as updates at ``time`` (ms), with hashes where readers may use them."""
     items = f"{sql.columns(shard.names)}, {sql.bigint(time)} {TIME}, {UNDO} {DIFF}, {ERROR}"
     hashed = f"if(_mv_owners = 1 and {BASE} < 2, {HASH}, cast(null as bigint)) {HASH}"

@@ -1,0 +1,77 @@
+"""Which files that dbt made of a project contain given values: what it compiled and the results of
+runs (`target-path`), and its log (`log-path`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import yaml
+
+_LITERAL = re.compile(r"'((?:[^'\\]|\\.|'')*)'|\"((?:[^\"\\]|\\.|\"\")*)\"|\b(\d{4,})\b")
+SHORTEST = 3  # characters of a text; shorter ones are in every file
+AT_ONCE = 1 << 20  # bytes
+
+
+def literals_of(condition: str) -> set[str]:
+    """The values that a condition names: texts, and numbers of four digits or more.
+
+    >>> sorted(literals_of("id = 4711 or email = 'ada@example.com' or state = 'A'"))
+    ['4711', 'ada@example.com']
+    """
+    texts = (match[1] or match[2] or match[3] or "" for match in _LITERAL.finditer(condition))
+    return {text for text in texts if len(text) >= SHORTEST}
+
+
+def artifacts_with(project_dir: str, values: Collection[str]) -> tuple[list[str], list[str]]:
+    """Delete the files of dbt's target directory that contain one of the ``values``, and return
+    them; dbt makes them again. The second list are files of its log, which stay.
+    """
+    target, logs = _directories(project_dir)
+    made = list(_containing(target, values))
+    for path in made:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    return made, list(_containing(logs, values))
+
+
+def _directories(project_dir: str) -> tuple[Path, Path]:
+    """As dbt chooses them: by environment, by `dbt_project.yml`, or by default."""
+    with suppress(OSError, yaml.YAMLError):
+        project = yaml.safe_load((Path(project_dir) / "dbt_project.yml").read_text()) or {}
+        return _directory(project_dir, project, "target"), _directory(project_dir, project, "logs")
+    return _directory(project_dir, {}, "target"), _directory(project_dir, {}, "logs")
+
+
+def _directory(project_dir: str, project: dict[str, object], name: str) -> Path:
+    key = name.removesuffix("s") + "-path"
+    chosen = os.environ.get(f"DBT_{key.upper().replace('-', '_')}") or project.get(key) or name
+    return Path(project_dir) / str(chosen)
+
+
+def _containing(directory: Path, values: Collection[str]) -> Iterator[str]:
+    wanted = [value.encode() for value in values]
+    if not wanted:
+        return
+    for folder, _, names in os.walk(directory):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                if _contains(path, wanted):
+                    yield path
+
+
+def _contains(path: str, wanted: Collection[bytes]) -> bool:
+    longest = max(map(len, wanted))
+    before = b""
+    with open(path, "rb") as file:
+        while chunk := file.read(AT_ONCE):
+            text = before + chunk
+            if any(value in text for value in wanted):
+                return True
+            before = text[-longest:]
+    return False
