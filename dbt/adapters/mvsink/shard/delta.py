@@ -266,6 +266,13 @@ class DeltaStorage(LogStore):
                     f"cannot write a checkpoint of shard {self.uri}: {message_of(error)}"
                 ) from error
 
+    def since_checkpoint(self, state: ShardState) -> int:
+        """Both times are those of files that it has looked at, by the storage's clock."""
+        file, hint = self._cached_file, self._hint
+        if file is None or file.path != commit_path(state.version):
+            return 0
+        return file.modified - (state.created if hint is None else hint.modified)
+
     def _new_transactions(self) -> Transactions:
         return Transactions(self._whole_commit_text, self._checkpoint_transactions, far=not self.is_local)
 

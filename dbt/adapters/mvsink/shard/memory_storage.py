@@ -39,6 +39,7 @@ class MemoryStorage:
     blobs: dict[str, pa.Table | str] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
     checkpoint_version: int = 0
+    checkpoint_time: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     written: dict[str, int] = field(default_factory=dict)  # when each blob was, by ``now``
     is_local: bool = True
@@ -107,10 +108,14 @@ class MemoryStorage:
 
     def checkpoint(self, *, clean: bool = True) -> None:
         with self.lock:
-            self.checkpoint_version = len(self.states) - 1
+            self.checkpoint_version, self.checkpoint_time = len(self.states) - 1, self.now
 
     def checkpointed(self) -> int:
         return self.checkpoint_version
+
+    def since_checkpoint(self, state: ShardState) -> int:
+        begin = state.created if self.checkpoint_time is None else self.checkpoint_time
+        return self.commits[state.version].timestamp - begin
 
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         return _MemoryPart(self, path, schema)

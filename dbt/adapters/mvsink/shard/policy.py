@@ -9,6 +9,12 @@ So recent batches stay few and small:
 - They have at most `MAX_RECENT_SHARE` (10 %) of the base's rows. Beyond that they are merged into
   the base.
 
+- A base in which rows may be that are deleted by others is merged with them once it is
+  `MAX_DELETED` (30 days) old, whatever its size. So a row that was deleted is in no live file for
+  longer than that after readers can no longer distinguish it, which is a promise to people whose
+  data it was (docs/privacy.md). A merge begins the base's age anew for it has one time, that of the
+  merge.
+
 Only *settled* updates, at times that readers can no longer distinguish (at or before `since`), are
 merged into the base or consolidated. Batches with later times merge among themselves and keep their
 times.
@@ -29,7 +35,7 @@ Bounds, for a shard whose batches are settled when they are appended (no `retain
 
 A base of 10 billion rows with hourly runs of 1,000 updates has ``R`` = 10^6 and ``g`` = 1.6, hence
 a bound of 41. Equal batches stay far below it: in a year each row is rewritten five times, and the
-base never is. Rows that cancel out shrink the batches and only save work.
+base never is, if they only insert; if they delete, the base is written once a month. Rows that cancel out shrink the batches and only save work.
 """
 
 from __future__ import annotations
@@ -51,6 +57,7 @@ from dbt.adapters.mvsink.shard.state import CompactionPlan, DataFile, ShardState
 MAX_RECENT_BATCHES = 16
 MAX_RECENT_SHARE = 0.10
 MIN_MERGED = 4
+MAX_DELETED = 30 * 24 * 3_600_000  # ms
 
 
 def compaction_due(state: ShardState) -> CompactionPlan | None:
@@ -77,11 +84,20 @@ def _rewriting(live: Sequence[Directory], since: int) -> CompactionPlan | None:
     recent = [batch for batch in settled if batch is not base]
     if base is not None and sum(batch.foldable for batch in recent) > MAX_RECENT_SHARE * base.rows:
         return CompactionPlan(_files([base, *recent]), Antichain.of(since))
+    if base is not None and since - base.first_time >= MAX_DELETED:
+        begun = [batch for batch in live if batch is not base and batch.first_time <= since]
+        if _delete([base, *begun]):
+            return CompactionPlan(_files([base, *begun]), Antichain.of(since))
     history = [batch for batch in live if not batch.settled(since)]
     if len(recent) + len(history) < MAX_RECENT_BATCHES:
         return None
     _, merged = max(_merge(recent), _merge(history), key=lambda each: each[0])
     return CompactionPlan(_files(merged), Antichain.of(since), with_base=False)
+
+
+def _delete(batches: Sequence[Directory]) -> bool:
+    """Whether one of the batches may delete rows."""
+    return any(batch.min_diff is None or batch.min_diff < 0 for batch in batches)
 
 
 def _merge(batches: Sequence[Directory]) -> tuple[float, Sequence[Directory]]:

@@ -130,6 +130,12 @@ class Storage(Protocol):
         """The version of the newest checkpoint; 0 if there is none."""
         ...
 
+    def since_checkpoint(self, state: ShardState) -> int:
+        """The time (ms) from the newest checkpoint, or the shard's creation, to the commit that made
+        ``state``; 0 if it is not known without asking the storage.
+        """
+        ...
+
     def write_part(self, path: str, schema: pa.Schema) -> PartWriter:
         """Begin a new file."""
         ...

@@ -11,12 +11,16 @@ from dbt.adapters.mvsink.shard.state import Maintenance, ShardState
 from dbt.adapters.mvsink.shard.storage import Storage
 
 UPKEEP_EVERY = 20  # versions since the last checkpoint
+UPKEEP_AFTER = 7 * 24 * 3_600_000  # ms since then, where there are fewer versions
 
 
 def maintenance_due(state: ShardState, storage: Storage) -> Maintenance:
     """What is due once ``state`` is the newest version; nothing if the storage cannot be asked."""
     try:
-        due = state.version - storage.checkpointed() >= UPKEEP_EVERY
+        due = (
+            state.version - storage.checkpointed() >= UPKEEP_EVERY
+            or storage.since_checkpoint(state) >= UPKEEP_AFTER
+        )
         compact = compaction_due(state)
         if compact is not None:  # not past a lease that was taken while the commit was on its way
             since = state.since.meet(leased_since(storage))
