@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -13,10 +15,10 @@ from dbt.tests.util import run_dbt_and_capture, write_file
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.cli.main import cli
 from dbt.adapters.mvsink.shard import ShardClient
-from tests.functional.cli.test_import import Deadly
 from tests.functional.materialization.base import Base
 from tests.support.decoded_files import files_with
 from tests.support.iceberg_readers import ICEBERG_READERS
+from tests.support.package_edges import ROOT
 from tests.support.seldom import often
 from tests.support.table_readers import READERS
 
@@ -127,7 +129,7 @@ class TestPurge(Base):
         for read in ICEBERG_READERS.values():
             assert sorted(read(self.root / "lake/table").elements()) == plain
         target = Path(project.project_root) / "target"
-        assert [each for each in files_with(target, MARK + "%")] == []
+        assert files_with(target, MARK + "%") == []
         assert self.run(project).count("+0 -0") >= 2
         assert self.rows(project, "people") == plain
         self.set_source(project, source(0, plain=6))
@@ -166,6 +168,23 @@ class TestPurge(Base):
         assert self.marked(project, "people") == [] and len(self.rows(project, "people")) == 6
         self.run(project)
         assert len(self.rows(project, "daily")) == 1
+
+    def test_the_page(self, project):
+        """docs/privacy.md: its commands, as they stand there."""
+        model = "select id, concat(name, '@example.com') email from {{{{ ref('source_rows') }}}}"
+        self.write(project, "customers", MV.format("") + model.format())
+        rows = "select 1 id, 'ada' name union all select 2, 'bob'"
+        for text in (rows, rows.partition(" union")[0].replace("1", "2").replace("ada", "bob")):
+            self.set_source(project, "{{ config(materialized='table') }} " + text)
+            self.run(project)
+        page = (ROOT / "docs" / "privacy.md").read_text()
+        [commands] = re.findall(r"<!-- run: purge -->\n```bash\n(.*?)```", page, re.DOTALL)
+        dbt, mvsink = (shlex.split(line) for line in commands.splitlines())
+        run_dbt_and_capture([*dbt[1:], *self.place(project)])
+        assert files_with(self.root / "customers", "ada@") != []
+        self.purge(project, *mvsink[2:])
+        assert files_with(self.root / "customers", "ada@") == []
+        assert self.rows(project, "customers") == [(2, "bob@example.com")]
 
     def test_history_by_age(self, project):
         self.years(project, 4)

@@ -12,7 +12,7 @@ from dbt.adapters.mvsink.cli.main import MODULES
 from tests.unit.cli.shop import NOW, write
 
 # one model; the other arguments are points in time, or a new name
-ONE = ("history", "diff", "blame", "subscribe", "undo", "import", "rename")
+ONE = ("history", "diff", "blame", "subscribe", "undo", "import", "rename", "purge")
 OWN_FORMS = ("metrics", "subscribe")  # of output
 GROUP = ("session start", "session stop", "session status")  # about no model
 

@@ -21,6 +21,7 @@ MODEL = {  # what each command takes besides its model
     "rewind": (),
     "undo": ("-1", "--yes"),
     "drop": ("--yes",),
+    "purge": ("--where", "id = 1", "--yes"),
 }
 NO_MODEL = ("plan", "explain", "watch")
 # whose model need not have run: tests/functional/cli/test_import.py, test_rename.py
@@ -101,7 +102,7 @@ def test_an_unknown_format(shop, orders, command):
     assert "'yaml' is not one of" in message and ("'json'" in message or "'ndjson'" in message)
 
 
-@pytest.mark.parametrize("command", ["hold", "release", "undo", "drop"])
+@pytest.mark.parametrize("command", ["hold", "release", "undo", "drop", "purge"])
 def test_json_that_would_ask(shop, orders, command):
     arguments = [word for word in MODEL[command] if word != "--yes"]
     message = refused(shop, command, "orders", *arguments, "--output", "json")

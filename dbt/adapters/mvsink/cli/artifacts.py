@@ -23,7 +23,10 @@ def literals_of(condition: str) -> set[str]:
     >>> sorted(literals_of("id = 4711 or email = 'ada@example.com' or state = 'A'"))
     ['4711', 'ada@example.com']
     """
-    texts = (match[1] or match[2] or match[3] or "" for match in _LITERAL.finditer(condition))
+    texts = (
+        (match[1] or "").replace("''", "'") or (match[2] or "").replace('""', '"') or match[3] or ""
+        for match in _LITERAL.finditer(condition)
+    )
     return {text for text in texts if len(text) >= SHORTEST}
 
 

@@ -267,7 +267,7 @@ class DeltaStorage(LogStore):
                 ) from error
 
     def since_checkpoint(self, state: ShardState) -> int:
-        """Both times are those of files that it has looked at, by the storage's clock."""
+        """Both times are those of files that it has read, by the storage's clock."""
         file, hint = self._cached_file, self._hint
         if file is None or file.path != commit_path(state.version):
             return 0

@@ -12,7 +12,7 @@ So recent batches stay few and small:
 - A base in which rows may be that are deleted by others is merged with them once it is
   `MAX_DELETED` (30 days) old, whatever its size. So a row that was deleted is in no live file for
   longer than that after readers can no longer distinguish it, which is a promise to people whose
-  data it was (docs/privacy.md). A merge begins the base's age anew for it has one time, that of the
+  data it was (docs/privacy.md). A merge makes the base young again: it has one time, that of the
   merge.
 
 Only *settled* updates, at times that readers can no longer distinguish (at or before `since`), are
@@ -35,7 +35,8 @@ Bounds, for a shard whose batches are settled when they are appended (no `retain
 
 A base of 10 billion rows with hourly runs of 1,000 updates has ``R`` = 10^6 and ``g`` = 1.6, hence
 a bound of 41. Equal batches stay far below it: in a year each row is rewritten five times, and the
-base never is, if they only insert; if they delete, the base is written once a month. Rows that cancel out shrink the batches and only save work.
+base never is, if they only insert; if they delete, the base is written once a month. Rows that
+cancel out shrink the batches and only save work.
 """
 
 from __future__ import annotations

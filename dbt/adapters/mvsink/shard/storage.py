@@ -131,8 +131,8 @@ class Storage(Protocol):
         ...
 
     def since_checkpoint(self, state: ShardState) -> int:
-        """The time (ms) from the newest checkpoint, or the shard's creation, to the commit that made
-        ``state``; 0 if it is not known without asking the storage.
+        """The time (ms) from the newest checkpoint, or the shard's creation, to the commit that
+        made ``state``; 0 if it is not known without asking the storage.
         """
         ...
 
