@@ -148,6 +148,12 @@ class SchemasCollide(UsageRefused):
     error_code = "MVS-835"
 
 
+class NothingToPurge(CodedError):
+    """The model has no contents yet."""
+
+    error_code = "MVS-839"
+
+
 def text_of(error: BaseException) -> str:
     """The message of an error, which is never empty."""
     return str(getattr(error, "msg", None) or error).strip() or type(error).__name__

@@ -155,7 +155,7 @@ def _keep_in_order(handle: WriteHandle, table: PublishedTable) -> None:
 def forget_past(handle: WriteHandle, table: PublishedTable | None = None) -> None:
     """Make the table's newest version its only one, and delete the files that only others needed:
     what hides rows, and extra copies. Data files are the shard's, which collects them. Raises
-    `Conflict`, `StorageError`.
+    `KeepsChanging`, `StorageError`.
     """
     table = table or table_of(handle)
     for _ in range(MAX_ROUNDS):
@@ -166,7 +166,7 @@ def forget_past(handle: WriteHandle, table: PublishedTable | None = None) -> Non
         table.keep_in_order(sys.maxsize)
         _collect_copies(table.store, table.load(), sys.maxsize)
         return
-    raise Conflict(f"the table of {handle.uri} changed {MAX_ROUNDS} times while its past was deleted")
+    raise KeepsChanging(f"the table of {handle.uri} changed {MAX_ROUNDS} times while its past was deleted")
 
 
 def _is_whole(table: PublishedTable, live: LiveTable) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dbt.adapters.mvsink.shard.frontier import Antichain
-from dbt.adapters.mvsink.shard.state import KeptGeneration, ShardState
+from dbt.adapters.mvsink.shard.state import Change, KeptGeneration, ShardState
 
 StateAt = Callable[[int], ShardState | None]
 
@@ -48,6 +48,14 @@ def ended(kept: tuple[KeptGeneration, ...], since: Antichain) -> tuple[KeptGener
     before it is kept no longer.
     """
     return tuple(each if since.less_than(Antichain.of(each.end)) else replace(each, until=0) for each in kept)
+
+
+def giving_up(state: ShardState, since: Antichain) -> Change | None:
+    """Give up history before ``since``, in earlier generations too; None if there is none."""
+    kept = ended(state.kept, since)
+    if (since, kept) == (state.since, state.kept):
+        return None
+    return Change("advance", {"since": since, "kept": kept})
 
 
 def unexpired(state: ShardState, now: int) -> tuple[KeptGeneration, ...]:

@@ -305,13 +305,9 @@ class WriteHandle(StagingHandle):
         """
 
         def decide(state: ShardState) -> Change | None:
-            allowed = state.since.join(since.meet(state.upper))
-            if not despite_readers:
-                allowed = transitions.advance_since(state, self._without_leases(since))
-            kept = generations.ended(state.kept, allowed)
-            if (allowed, kept) == (state.since, state.kept):
-                return None
-            return Change("advance", {"since": allowed, "kept": kept})
+            if despite_readers:
+                return generations.giving_up(state, state.since.join(since.meet(state.upper)))
+            return generations.giving_up(state, transitions.advance_since(state, self._without_leases(since)))
 
         return self.versions.commit(decide, CommitNote(purpose="history given up")).since
 

@@ -44,6 +44,8 @@ from dbt.adapters.mvsink.sink.undoing import after_undo, undo_updates
 class LostToOthers(DataflowError):
     """Other runs kept committing while the rows were purged."""
 
+    error_code = "MVS-311"
+
     def __init__(self) -> None:
         super().__init__("other runs committed while it was being purged: purge it again")
 

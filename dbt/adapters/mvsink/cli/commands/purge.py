@@ -17,6 +17,7 @@ from dbt.adapters.mvsink.cli.artifacts import artifacts_with, literals_of
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.dbt_runner import MAINTAINED, Dbt
 from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, progress
+from dbt.adapters.mvsink.cli.errors import InvalidValue, NothingToPurge, WasDropped, WrongUsage
 from dbt.adapters.mvsink.cli.graph_order import in_graph_order
 from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
@@ -71,7 +72,7 @@ def _older_than(context: click.Context, option: click.Parameter, value: str | No
         return None
     age = parse_interval(value)
     if age is None:
-        raise click.BadParameter(f"expected an interval such as '30 days' ({INTERVAL_UNITS}), got {value!r}")
+        raise InvalidValue(f"expected an interval such as '30 days' ({INTERVAL_UNITS}), got {value!r}")
     return age
 
 
@@ -156,14 +157,14 @@ def purge(
 
 
 def _purgeable(shard: DiscoveredShard) -> DiscoveredShard:
-    """Raises `click.ClickException` for a shard that has nothing to purge."""
+    """Raises `WasDropped` or `NothingToPurge` for a shard that has nothing to purge."""
     _, state = shard.opened()
     if state.dropped is not None:
-        raise click.ClickException(
+        raise WasDropped(
             f"{shard.relation}: was dropped at {time_text(state.dropped)}; `mvsink drop` deletes its files"
         )
     if not state.readable:
-        raise click.ClickException(f"{shard.relation}: has no contents yet")
+        raise NothingToPurge(f"{shard.relation}: has no contents yet")
     return shard
 
 
@@ -175,11 +176,11 @@ def _artifacts(project_dir: str, where: str) -> Iterator[str]:
 
 
 def _question(where: str, older_than: int | None, now: bool, downstream: bool) -> PurgeQuestion:
-    """Raises `click.UsageError` unless exactly one of the two says what is to go."""
+    """Raises `WrongUsage` unless exactly one of the two says what is to go."""
     if bool(where.strip()) == (older_than is not None):
-        raise click.UsageError("say what is to go: either --where or --older-than")
+        raise WrongUsage("say what is to go: either --where or --older-than")
     if downstream and older_than is not None:
-        raise click.UsageError("--downstream goes with --where: copies are of rows, not of history")
+        raise WrongUsage("--downstream goes with --where: copies are of rows, not of history")
     before = None if older_than is None else max(status.clock() - older_than, 0)
     return PurgeQuestion(where.strip(), before, now)
 
