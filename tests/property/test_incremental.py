@@ -91,6 +91,10 @@ def test_the_change_of_random_top_rows_is_the_difference_of_their_contents():
     assert [seed for seed in range(CASES // 5) if differs(*case(seed, "top rows"))] == []
 
 
+def test_the_change_of_random_joins_of_sums_is_the_difference_of_their_contents():
+    assert [seed for seed in range(CASES // 5) if differs(*case(seed, "sums"))] == []
+
+
 def differs_restricted(seed: int, focus: str | None = None) -> tuple[bool, int]:
     database, query, _ = case(seed, focus, equalities=True)
     changes, left_out = restricted(database, query)

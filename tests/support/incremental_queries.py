@@ -8,7 +8,7 @@ from random import Random
 
 from tests.support.incremental_database import Millis, Table
 from tests.support.incremental_shapes import Shape, Source, grouped, numbered, over_groups, whole, windowed
-from tests.support.incremental_sources import SCHEMA, Column, Leaf, below, chain, full_chain
+from tests.support.incremental_sources import SCHEMA, Column, Leaf, below, chain, full_chain, joined_sums
 
 NOW = "timestamp_millis(5000L) /* mv_now */"
 _JOINS = [
@@ -111,6 +111,8 @@ class Queries:
     def block(
         self, depth: int, kinds: Sequence[str] | None = None, plain: bool = False
     ) -> tuple[str, list[Column]]:
+        if self.focus == "sums" and kinds is None and not plain and self.random.random() < 0.5:
+            return joined_sums(self)
         source, scope = self.tree(depth)
         shape = self.shape(scope, kinds)
         if shape is None:

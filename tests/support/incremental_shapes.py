@@ -73,6 +73,7 @@ class Source(NamedTuple):
                 f"avg({one})",
                 f"sum(cast({one} as double))",
                 f"count(*) filter (where {one} > 0)",
+                f"max_by({one}, struct({other} as o, {one} as p))",
             ]
         )
 

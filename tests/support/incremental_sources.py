@@ -83,6 +83,35 @@ def full_chain(queries: Draws) -> tuple[str, list[Leaf]]:
     return f"(select {key} as k, {', '.join(shown)} from {text}) as {alias}", [Leaf("", alias, columns)]
 
 
+def joined_sums(queries: Draws) -> tuple[str, list[Column]]:
+    """A join of groups whose sums cannot be repeated, unless the numbers are small."""
+    one, other, random = queries.alias(), queries.alias(), queries.random
+    texts = []
+    for alias in (one, other):
+        table = random.choice(list(SCHEMA))
+        value = random.choice([name for name, kind in SCHEMA[table].items() if kind == "int"])
+        key = random.choice(["k", "k", value])
+        sums = (
+            f"select {key} as k, count(*) as n, sum(cast({value} as double)) as s from {table} group by {key}"
+        )
+        texts.append(f"({sums}) as {alias}")
+    kind = random.choice(["join", "left join", "right join", "left semi join", "left anti join"])
+    second = one if "semi" in kind or "anti" in kind else other
+    shown = [
+        f"{one}.k as c0",
+        f"{second}.k as c1",
+        f"{one}.s as c2",
+        f"{second}.s + {one}.n as c3",
+        f"{second}.n as c4",
+    ]
+    kept = [shown[0], *random.sample(shown[1:], random.randint(1, 4))]
+    where = random.choice(["", "", f" where {one}.k > 0"])
+    text = f"select {', '.join(kept)} from {texts[0]} {kind} {texts[1]} on {one}.k = {other}.k{where}"
+    doubles = ("c2", "c3")
+    names = [each.rsplit(" ", 1)[1] for each in kept]
+    return text, [(name, "double" if name in doubles else "int") for name in names]
+
+
 def below(queries: Draws, column: str, source: str, one: str, value: str, negated: str) -> str:
     """A subquery that names the ``value`` of the block around it two levels down."""
     alias = queries.alias()

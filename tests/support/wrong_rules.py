@@ -274,6 +274,14 @@ def derived_tables_of_subqueries_are_new(leaf_edits):
     return wrong
 
 
+def with_keys_of_other_columns(of_join):
+    def wrong(self, query, block, shown):
+        right = of_join(self, query, block, shown)
+        return None if right is None else replace(right, columns=right.columns[::-1])
+
+    return wrong
+
+
 def no_equal_rows(as_selects):
     return lambda text: as_selects(text).replace(SELECT, SELECT.replace("*/", "*/ distinct"))
 
@@ -282,6 +290,7 @@ BLOCKS = {
     "a full join by the first column of a merged one": (terms, "_merged_from", first_column_alone),
     "a full join by the first of several columns": (terms, "_first_of", first_of_columns_alone),
     "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
+    "a join of sums is in the shard by other keys": (replaced.Replacing, "_of_join", with_keys_of_other_columns),
     "VALUES have no equal rows": (change_plan, "as_selects", no_equal_rows),
     "NOT IN of a subquery has no NULL": (Terms, "_is_among", among_without_nulls),
     "a subquery in the select list is as it was": (Writer, "values_move", lambda right: lambda self, block: False),
@@ -331,6 +340,7 @@ MUTANTS = {
     "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
 }  # fmt: skip
 FOCUS = {
+    "join of sums": "sums",
     "top rows": "top rows",
     "scopes that overlap": "left join",
     "subquery": "subquery",

@@ -88,6 +88,10 @@ REPEATABLE = [
     "select k, sum(case when v > 1 then d else 0 end) as s, sum(coalesce(v, 0) - 1) as t from a group by k",
     "select k, sum(n) as s from (select k, count(*) as n, sum(v) as t from a group by k) group by k",
     "select k, sort_array(collect_set(s)) as s from a group by k",
+    "select k, max_by(v, struct(d, v)) as m, min_by(v + 1, named_struct('a', d, 'b', v)) as n from a group by k",
+    "select k, max_by(v, v) as m, min_by(k, d) as n from a group by k",
+    "select k, max_by(n, v) as m from (select k, v, count(*) as n from a group by k, v) b group by k",
+    "select max_by(n, struct(v, k)) as m from (select k, v, count(*) as n from a group by k, v) b",
     "select k, rank() over (partition by k order by x) as r, sum(v) over (partition by k order by s) as t from a",
     # rows that are equal in ORDER BY are equal in all that is shown, or are one row
     "select k, v, row_number() over (partition by k order by v) as r from a",
@@ -106,6 +110,10 @@ ONLY_SCOPED = {
     "select k, count(*) as n from a group by k having any_value(v) > 1": "any_value()",
     "select k, collect_list(v) as s from a group by k": "collect_list()",
     "select k, max_by(v, d) as s from a group by k": "max_by()",
+    "select k, max_by(v, struct(d, s)) as m from a group by k": "max_by()",
+    "select k, max_by(n, v) as m from (select k, v, d, count(*) as n from a group by k, v, d) b group by k": "max_by()",
+    "select k, max_by(v, d) filter (where v > 0) as m from a group by k": "max_by()",
+    "select k, s, max_by(v, struct(d, v)) over (partition by k order by d rows 1 preceding) as m from a": "max_by()",
     "select sum(x) as s from a": "sum()",
     "select k, v, s, row_number() over (partition by k order by v) as r from a": "row_number()",
     "select k, v, s, lag(s) over (partition by k order by v) as r from a": "lag()",
@@ -118,9 +126,16 @@ ONLY_SCOPED = {
     "select distinct k, s from (select k, sum(x) as s from a group by k) d": "sum()",
     "select k, sum(x) as s from a group by k except select k, w from b": "sum()",
 }  # fmt: skip
+ONLY_SCOPED |= {  # the rows of a join that are equal in what can be repeated
+    "select b.k, s from b join (select k, sum(x) as s from a group by k) d on b.k = d.k": "sum()",
+    "select d.k, s, m from (select k, sum(x) as s from a group by k) d left join (select k, first(w) as m from b group by k) e on d.k = e.k": "sum()",
+    "select q.k, q.s + 1 as t from (select d.k, s from b join (select k, sum(x) as s from a group by k) d on b.k = d.k) q where s > 1": "sum()",
+}  # fmt: skip
 DECIDES = " cannot be repeated, and decides more than an output value"
 REFUSED = {
-    "select b.k, s from b join (select k, sum(x) as s from a group by k) d on b.k = d.k": "sum()" + DECIDES,
+    "select b.k, s from b join (select k, sum(x) as s from a group by k) d on b.w = d.s": "sum()" + DECIDES,
+    "select w + 1 as w, s from b join (select k, sum(x) as s from a group by k) d on b.k = d.k": "sum() cannot be repeated, and the model has no column with its key",
+    "select b.k, s from b join (select k, sum(x) as s from a group by k) d on b.k = d.k union all select k, w from b": "sum()" + DECIDES,
     "select b.k, count(*) as n from b join (select k, sum(x) as s from a group by k) d on b.w = d.s group by b.k": "sum()" + DECIDES,
     "select k, count(*) as n from (select k, sum(x) as s from a group by k) d where s > 1 group by k": "sum()" + DECIDES,
     "select s, count(*) as n from (select k, sum(x) as s from a group by k) d group by s": "sum()" + DECIDES,
@@ -156,5 +171,8 @@ def test_what_may_differ_may_not_decide_which_rows_there_are(query):
 
 
 def test_only_columns_that_can_be_repeated_carry_keys():
+    join = "from b join (select k, sum(x) as s from a group by k) d on b.k = d.k"
+    assert scope(f"select b.k, s, b.w {join}") == ("k", "w")
+    assert scope(f"select s, *, b.w + 1 as u, d.k as l {join}") == ("l",)
     assert scope("select distinct k, s from (select k, sum(x) as s from a group by k) d") == ("k",)
     assert scope("select k, sum(x) as s from a group by k except select k, w from b") == ("k",)

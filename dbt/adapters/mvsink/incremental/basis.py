@@ -19,7 +19,7 @@ from dbt.adapters.mvsink.engine import sql
 from dbt.adapters.mvsink.incremental.blocks import Scoped
 from dbt.adapters.mvsink.incremental.change_plan import Analysed, Plan, changes_of, planned
 from dbt.adapters.mvsink.incremental.compose import Sides
-from dbt.adapters.mvsink.incremental.keys import keys_of
+from dbt.adapters.mvsink.incremental.keys import KeyKind, keys_of, kind_of
 from dbt.adapters.mvsink.incremental.lineage import plain_column
 from dbt.adapters.mvsink.incremental.refuse import NotIncremental
 from dbt.adapters.mvsink.incremental.replaced import Replaced
@@ -136,6 +136,8 @@ def _known(
     block = replaced.query.body
     outcome = needs.known_key(block) if isinstance(block, Block) and replaced.keys else None
     if outcome is None or not isinstance(block, Block):
+        return None
+    if kind_of(block) is KeyKind.PLAIN:  # all of its keys together say which rows differ
         return None
     column, values = outcome
     # its own change has every value, also NULL; otherwise an outer join may give a NULL

@@ -17,7 +17,16 @@ from typing import TypeVar
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dbt.adapters.mvsink.incremental.keys import KeyKind, keys_of, kind_of, merges, owners_of
+from dbt.adapters.mvsink.incremental.keys import (
+    KeyKind,
+    canonical,
+    group_keys,
+    keys_of,
+    kind_of,
+    merges,
+    outputs,
+    owners_of,
+)
 from dbt.adapters.mvsink.incremental.name_resolution import Names, Owned
 from dbt.adapters.mvsink.user_sql.algebra import Block, Call, Derived, LateralView, Leaf, Relation, blocks
 from dbt.adapters.mvsink.user_sql.words import parsed
@@ -118,6 +127,28 @@ def _traced(
 def column_type(names: Names, leaf: Leaf, column: str) -> str | None:
     """The column's type as Spark writes it, None if it is not known."""
     return _traced(names, (leaf, column), str, type_of)
+
+
+def can_be_compared(names: Names, column: Column) -> bool:
+    """Whether values of the column can certainly be keys: by their type, or because they are keys
+    of groups already.
+    """
+    kind = column_type(names, *column)
+    if kind is not None:
+        return "map<" not in kind and "variant" not in kind
+    leaf, name = column
+    if not isinstance(leaf, Derived):
+        return False
+    at = names.of_leaf(leaf).index(name)
+    return all(_is_group_key(names, block, at) for block in blocks(leaf.query))
+
+
+def _is_group_key(names: Names, block: Block, at: int) -> bool:
+    if "GROUP" not in block.more or any(item.star is not None for item in block.items):
+        return False
+    shown = outputs(block, names)
+    trees = {canonical(block, names, key.node) for key in group_keys(block, names)}
+    return at < len(shown) and shown[at][1] in trees
 
 
 def type_of(block: Block, names: Names, node: exp.Expr) -> str | None:

@@ -2,15 +2,15 @@
 `row_number` over ties.
 
 If the shard is the old side (`Plan.scoped`), such values may simply be replaced: in the outermost
-block that has keys, and in blocks around it that read just one derived table. Elsewhere the old
-contents are evaluated again. There such values may only become output values; no key, filter or
-join may depend on them.
+block that has keys or joins, and in blocks around it that read just one derived table. Elsewhere
+the old contents are evaluated again. There such values may only become output values; no key,
+filter or join may depend on them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -49,7 +49,9 @@ from dbt.adapters.mvsink.user_sql.functions import (
     SUMS,
     UNREPEATABLE_AGGREGATES,
 )
+from dbt.adapters.mvsink.user_sql.words import parsed
 
+_BY = ("max_by", "min_by")
 _SORTED = re.compile(r"\b(sort_array|array_sort)\s*\(\s*$", re.IGNORECASE)
 
 
@@ -87,8 +89,9 @@ class Repeatable:
         if isinstance(body.source, Derived) and not body.laterals:
             self._refuse(_first(self._deciding(body, {})))
             return self.outermost(body.source.query)
-        self._refuse(_first(self._nested(query)))
-        return None
+        below = self._below(body, self._nested)
+        self._refuse(_first(self._deciding(body, below)))
+        return _first(self._values(body, below))
 
     def kernel(self, query: Query) -> Causes:
         """The causes for the query's columns, traced through the blocks around the outermost block
@@ -234,6 +237,8 @@ class Repeatable:
             return unique and (call.name not in SUMS or self._adds_up(block, call))
         if call.name in SUMS:
             return self._adds_up(block, call)
+        if call.name in _BY and call.window is None:
+            return self._decides(block, call)
         if call.name in UNREPEATABLE_AGGREGATES:
             sorted_after = (
                 _SORTED.search(self.text[: call.start]) and self.text[call.end :].lstrip()[:1] == ")"
@@ -245,6 +250,23 @@ class Repeatable:
         kind = exact_argument(self.text, block, self.names, call)
         return kind in (Exact.DECIMAL, Exact.INT) if call.name in AVERAGES else kind is not None
 
+    def _decides(self, block: Block, call: Call) -> bool:
+        """Whether rows of a group that are equal in the second argument, which may be a struct of
+        several values, have the same first argument.
+        """
+        if len(call.arguments) != 2:
+            return False
+        value, by = (parsed(f"select {part.of(self.text)}").expressions[0] for part in call.arguments)
+        members = [each.expression for each in by.expressions if isinstance(each, exp.PropertyEQ)]
+        parts = members if isinstance(by, exp.Struct) else [by]
+        compared = {canonical(block, self.names, part) for part in parts}
+        if "GROUP" in block.more:
+            compared |= {canonical(block, self.names, key.node) for key in group_keys(block, self.names)}
+        if canonical(block, self.names, value) in compared or self._one_row(block, compared):
+            return True
+        columns = {canonical(block, self.names, column) for column in value.find_all(exp.Column)}
+        return columns <= compared and value.find(exp.Query) is None
+
     def _unique(self, block: Block, window: Window) -> bool:
         """Whether rows that are equal in PARTITION BY and ORDER BY are one row, or equal in
         everything that the block shows.
@@ -254,13 +276,19 @@ class Repeatable:
         if "GROUP" in block.more:
             keys = {canonical(block, self.names, key.node) for key in group_keys(block, self.names)}
             return keys <= compared
+        if self._one_row(block, compared):
+            return True
+        # rows that are equal in all that is shown may change places, but not in two windows each
+        return len(block.windows) == 1 and self._shown(block) <= compared
+
+    def _one_row(self, block: Block, compared: Collection[str]) -> bool:
+        """Whether rows of the source that are equal in what is ``compared`` are one row."""
         one = block.source if isinstance(block.source, Derived) and not block.laterals else None
         if one is not None:
             names = self.names.of_leaf(one)
-            if any({column_of(0, names[at]) for at in key} <= compared for key in self._unique_in(one.query)):
-                return True
-        # rows that are equal in all that is shown may change places, but not in two windows each
-        return len(block.windows) == 1 and self._shown(block) <= compared
+            keys = self._unique_in(one.query)
+            return any({column_of(0, names[at]) for at in key} <= {*compared} for key in keys)
+        return False
 
     def _shown(self, block: Block) -> set[str | None]:
         shown: set[str | None] = set()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from dbt.adapters.mvsink.incremental.compose import Writer
 from dbt.adapters.mvsink.incremental.keys import (
     Key,
@@ -21,6 +23,7 @@ from dbt.adapters.mvsink.incremental.keys import (
     outputs,
     row_names,
 )
+from dbt.adapters.mvsink.incremental.lineage import can_be_compared, plain_column
 from dbt.adapters.mvsink.incremental.name_resolution import Names
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, core
@@ -32,8 +35,8 @@ class Replaced:
     model's query, or a derived table that all blocks around it just read.
 
     For each key, ``columns`` has its position among the model's columns and ``places`` its position
-    among the columns of ``query``. ``keys`` has its expression, if ``query`` is a block that groups
-    or has windows. Without keys every row is replaced.
+    among the columns of ``query``. ``keys`` has its expression, if ``query`` is a block that
+    groups, has windows or joins. Without keys every row is replaced.
     """
 
     query: Query
@@ -84,8 +87,10 @@ class Replacing:
         if isinstance(body, SetOp):
             return None
         kind = kind_of(body)
-        if kind is KeyKind.PLAIN:
+        if kind is KeyKind.PLAIN and isinstance(body.source, Derived) and not body.laterals:
             return self._below(body, shown)
+        if kind is KeyKind.PLAIN:
+            return self._of_join(query, body, shown)
         if not (keys := keyed(self.writer, body, self.names)):
             return Replaced(query)
         columns = [tree for _, tree in outputs(body, self.names)]
@@ -99,13 +104,37 @@ class Replacing:
         every = range(len(row_names(query, self.names)))
         return _replaced(query, shown, [at for at in every if at in shown and causes[at] is None])
 
+    def _of_join(self, query: Query, block: Block, shown: dict[int, int]) -> Replaced | None:
+        """The rows of a join of which some values cannot be repeated: those that are equal in the
+        other columns that the model shows. Other joins are maintained row by row.
+        """
+        causes = Repeatable(self.text, self.names).kernel(query)
+        if not any(causes) or self.writer.values_move(block):
+            return None
+        keys: list[Key] = []
+        places: list[int] = []
+        at = 0
+        for item in block.items:
+            node = self.names.nodes[item]
+            part = item.bare if isinstance(node, exp.Alias) else item
+            if item.star is not None:
+                at += len(self.names.of_star(block, item))
+                continue
+            column = plain_column(block, self.names, node.unalias())
+            compared = column is not None and can_be_compared(self.names, column)
+            if compared and at in shown and causes[at] is None and part is not None:
+                keys.append(Key(part, node.unalias()))
+                places.append(at)
+            at += 1
+        return _replaced(query, shown, places, tuple(keys))
+
     def _below(self, block: Block, shown: dict[int, int]) -> Replaced | None:
         """The same for the one derived table that the block reads, if the block just shows it."""
         leaf = block.source
         moves = self.writer.values_move(block) or any(
             self.writer.conjunct_moves(block, conjunct) for conjunct in block.where
         )
-        if not isinstance(leaf, Derived) or block.laterals or moves or merges(leaf.query):
+        if not isinstance(leaf, Derived) or moves or merges(leaf.query):
             return None
         above = {tree: shown[at] for at, (_, tree) in enumerate(outputs(block, self.names)) if at in shown}
         below = [column_of(0, name) for name in self.names.of_leaf(leaf)]

@@ -124,8 +124,13 @@ class Needs:
                 self._in_rows(query)
         else:
             self._of_source(body)
-            if not added and kind_of(body) is not KeyKind.PLAIN and self.moving(body):
+            if not added and self._is_evaluated(body) and self.moving(body):
                 self._in_keys(body)
+
+    def _is_evaluated(self, block: Block) -> bool:
+        """Whether the block is evaluated over its keys: one of rows only if these are replaced."""
+        replaced = self.replaced is not None and self.replaced.query.body is block
+        return kind_of(block) is not KeyKind.PLAIN or replaced
 
     def _of_source(self, block: Block) -> None:
         """Note what the terms of the block's source read."""
