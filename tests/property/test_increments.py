@@ -59,6 +59,8 @@ QUERIES = (
     "select a.k, b.v, c.k w from db.a a join db.b b on a.k = b.k left join db.b c on c.v = b.v",
     "with s as (select k, v from db.a where v <> 'z') select s.v, sum(b.k) n from s join db.b b on s.k = b.k and b.v > 'x' "
     "where s.k between 2 and 4 group by s.v",
+    "select x.v, y.v w, s, t, n from (select v, sum(cast(k as double)) s from db.a group by v) x "
+    "left join (select v, sum(cast(k as double)) t, count(*) n from db.b group by v) y on x.v = y.v",
     "select a.k, b.v, c.k w from db.a a join db.b b on a.k = b.k and b.v in ('x', 'y') left join db.b c on c.v = b.v and c.k > 2 "
     "where a.v = 'x'",
 )
