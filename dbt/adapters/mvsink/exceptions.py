@@ -402,6 +402,11 @@ class InvalidSeed(MvsinkError):
 
     error_code = "MVS-132"
 
+    @property
+    def type(self) -> str:
+        """The kind of error that dbt prints for what is wrong in a project's files."""
+        return "Compilation"
+
 
 class MacroRefused(MvsinkError):
     """A macro cannot do what it was called for."""

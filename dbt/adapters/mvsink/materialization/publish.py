@@ -100,8 +100,7 @@ def publish(
 ) -> ShardState:
     """Make the view show the newest version of the shard, and return that version.
 
-    ``relation`` is already quoted. ``order`` is the model's order of columns; those that it lacks
-    come after them, in the shard's own order.
+    ``relation`` is already quoted. ``order`` is the model's order of columns (`in_order`).
     """
     readable = {current.form} if current and current.shard_id == str(handle.shard_id) else set()
     meetings = 0

@@ -102,7 +102,7 @@ def publish(
 ) -> Publication:
     """Make the table show the newest version of the shard. By default it is the Delta table.
 
-    ``order`` names the table's columns in their order, as in the view.
+    ``order`` names the table's columns in their order, as in the view (`in_order`).
     ``docs`` are its comments and properties. ``hashes`` computes the hashes of the rows that have
     none; without it, such a shard raises `NotLocated`. Raises `NotLocated`,
     `StorageError`.

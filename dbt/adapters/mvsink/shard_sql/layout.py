@@ -370,11 +370,10 @@ def live_errors(layout: Layout) -> str:
 
 
 def in_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
-    """The ``names`` of columns in the ``order``; those that it lacks stay as they are, at the end.
+    """The ``names`` of a shard's columns in the ``order`` of its query; unless that has just these,
+    they stay as they are: columns that a query no longer has come before new ones.
 
-    >>> in_order(["a", "b", "old"], ["b", "a"])
-    ('b', 'a', 'old')
+    >>> in_order(["a", "b"], ["b", "a"]), in_order(["a", "old"], ["b", "a"])
+    (('b', 'a'), ('a', 'old'))
     """
-    known = set(names)
-    first = [name for name in order if name in known]
-    return (*first, *(name for name in names if name not in set(first)))
+    return tuple(order if sorted(order) == sorted(names) else names)
