@@ -148,7 +148,7 @@ def test_history_is_released_only_behind_a_hold_and_bindings_survive_compaction(
         bound.changes(150, 300)
     with pytest.raises(HistoryGone, match=r"as of 120: the readable times are \[150, 2901\)"):
         bound.contents(120)
-    with pytest.raises(HistoryGone, match=r"input t: cannot hold history from 140 for other.*2901"):
+    with pytest.raises(HistoryGone, match=r"input t: history from 140 on is needed.*2901"):
         bound.hold("other", 140)
 
 

@@ -276,6 +276,28 @@ class StatementFailed(TaskError):
         )
 
 
+class InputNotFollowed(TaskError):
+    """The output has contents up to ``upper`` (ms) that do not come from this ``input``, whose
+    changes since then are not known. ``task`` says whether a task wrote them, of another input, or
+    another kind of model.
+    """
+
+    error_code = "MVS-521"
+
+    def __init__(self, model: str, input: str, upper: int, *, task: bool):
+        at, name = f"{iso(upper)} ({upper})", model.rsplit(".", 1)[-1]
+        if task:
+            was = f"its input was edited: it has read another one up to {at}"
+            back, kept = "name the old input again", "what the task wrote"
+        else:
+            was = f"it became a task: its contents are those of the model that it was before, up to {at}"
+            back, kept = "make it what it was", "these contents"
+        super().__init__(
+            f"{model}: {was}, and the changes of {input} since then are not known. To begin again with the whole of {input}, without "
+            f"{kept}: --full-refresh --vars '{{mvsink_reset: [{name}]}}'. To keep {kept}: {back}, and give the new task a name of its own"
+        )
+
+
 class ReferenceFails(TaskError):
     """A reference holds a recorded error at the time as of which the statements read it.
 

@@ -28,7 +28,7 @@ from dbt.adapters.mvsink.continual_task.effects import (
     retractions,
     snapshot_of,
 )
-from dbt.adapters.mvsink.continual_task.errors import ReferenceFails, StatementFailed
+from dbt.adapters.mvsink.continual_task.errors import InputNotFollowed, ReferenceFails, StatementFailed
 from dbt.adapters.mvsink.continual_task.statements import Insert, Merge
 from dbt.adapters.mvsink.continual_task.task_input import Broken, ReferenceTimes, TaskHolds, TaskInput
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
@@ -41,6 +41,7 @@ from dbt.adapters.mvsink.shard import Antichain, Batch, FilesChanged, ShardState
 from dbt.adapters.mvsink.shard_sql import BatchDescription, Counts, Kind, Layout, OnError
 from dbt.adapters.mvsink.shard_sql.append import MAX_ERROR_LENGTH, Append
 from dbt.adapters.mvsink.shard_sql.layout import live_errors
+from dbt.adapters.mvsink.shard_sql.properties import WATCHED
 from dbt.adapters.mvsink.shard_sql.rewrite import Upkeep
 from dbt.adapters.mvsink.shard_sql.stager import Stager
 
@@ -122,9 +123,21 @@ class TaskDriver:
             if self.request.reset or state.dropped is not None:
                 self._reset(state)
             elif state.readable or state.creation is not None:
-                return self.holds.follow()
+                return self._followed(state)
             else:
                 self._create(state)
+
+    def _followed(self, state: ShardState) -> ShardState:
+        """Hold the input. Raises `InputNotFollowed` if the contents of ``state`` are not of this
+        input, and `HistoryGone`.
+        """
+        try:
+            return self.holds.follow()
+        except HistoryGone as gone:
+            if not state.readable or self.input.processed_generation is not None:
+                raise
+            name, upper = self.program.input.name, state.upper.stored()
+            raise InputNotFollowed(self.model, name, upper, task=WATCHED in state.properties) from gone
 
     def _create(self, state: ShardState) -> None:
         """Try to commit the task's start. Until a start is committed, a run that began earlier may

@@ -134,7 +134,13 @@ class ShardInput:
             except ShardReplaced:
                 raise
             except InvalidUsage as error:
-                raise HistoryGone(self.id, f"{error}; its upper is {self.handle.upper!r}") from error
+                state = self.handle.state()
+                since, upper = (bound.as_option() for bound in (state.since, state.upper))
+                problem = (
+                    f"history from {time} on is needed, and it {'has ended' if since is None else f'begins at {since}'}; its upper is "
+                    f"{'no end' if upper is None else upper}. To start again, reset the task"
+                )
+                raise HistoryGone(self.id, problem) from error
 
     def release(self, holder: str) -> None:
         self._writer().release_hold(holder)
