@@ -155,6 +155,11 @@ class TestDbtParts:
         schema = yaml.safe_dump({"models": properties, "unit_tests": unit_tests()}, allow_unicode=True)
         return {**MODELS, **hooked, **others, "schema.yml": schema}
 
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        """Row k: an option of views for all models; `contracted_task` has others in a file."""
+        return {"models": {"+max_change": {"rows": 1000}}}
+
     def rows(self, project, name):
         return [
             tuple(row) for row in project.run_sql(f"select * from {project.test_schema}.{name}", fetch="all")
