@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
@@ -58,6 +59,7 @@ def when_read(listener: Callable[[MvsinkCredentials], None]) -> None:
     _listeners.append(listener)
 
 
+CLOSE = 0.8  # how much alike a misspelt key and a key are, as `difflib` measures it
 _listeners: list[Callable[[MvsinkCredentials], None]] = []
 
 
@@ -109,6 +111,7 @@ class MvsinkCredentials(SparkCredentials):
         which may be secret; ours do not.
         """
         _check(data)
+        _check_names(data, [field.name for field in fields(cls)])
         try:
             super().validate(data)
         except ValidationError as error:
@@ -283,6 +286,20 @@ def _without_values(error: ValidationError) -> str:
     schemas = error.validator_value if error.validator == "anyOf" else [{"type": error.validator_value}]
     types = " or ".join(repr(schema.get("type")) for schema in schemas)
     return f"{at}: {kind_of(error.instance)} is not of type {types}"
+
+
+def _check_names(values: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a profile without a schema, and one with a key that is nearly one of the ``known``:
+    dbt ignores it.
+    """
+    for key in values:
+        close = [] if key in known else get_close_matches(key, known, 1, CLOSE)
+        if close:
+            raise WrongProfile(f"profile: {key}: no such key\n  Expected: did you mean `{close[0]}`?")
+    if values.get("schema") is None:
+        raise WrongProfile(
+            "profile: no `schema`\n  Expected: the schema in which models are built, like `schema: shop`"
+        )
 
 
 def _check(values: Mapping[str, Any]) -> None:

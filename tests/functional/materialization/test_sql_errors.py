@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from dbt.tests.util import run_dbt
 
+from tests.support.first_day import agrees, printed
+
 MV = "{{ config(materialized='self_correcting_mv') }}\n"
 TABLE = "{{ config(materialized='table') }}\n"
 TASK = "{{ config(materialized='continual_task') }}\non input {{ ref('rows_of_errors') }} as (\n"
@@ -17,10 +19,19 @@ SQL = {
     "plain": TABLE + "select\n  id,\n  amuont\nfrom {{ ref('rows_of_errors') }}\n",
     "task": TASK + "  insert into {{ this }}\n  select id,\n    amuont from {{ ref('rows_of_errors') }}\n)\n",
     "lines": MV + "select * from {{ source('raw', 'lines_of_errors') }}\n",
+    "absent": MV + "select * from {{ source('raw', 'nowhere') }}\n",
+    "rounded": MV + "select roundd(id) as x from {{ ref('rows_of_errors') }}\n",
+    "contracted": MV + "select id from {{ ref('rows_of_errors') }}\n",
+    "itself": MV + "select * from {{ this }}\n",
+    "twice": MV + "select id, id as ID from {{ ref('rows_of_errors') }}\n",
 }
 SOURCES = """
 sources:
-  - {name: raw, schema: "{{ target.schema }}", tables: [{name: lines_of_errors}]}
+  - {name: raw, schema: "{{ target.schema }}", tables: [{name: lines_of_errors}, {name: nowhere}]}
+models:
+  - name: contracted
+    config: {contract: {enforced: true}}
+    columns: [{name: id, data_type: string}]
 """
 PRINTED = {  # the first line of dbt's message, and what is in it
     "misspelt": ("Database Error MVS-602", ".sql, line 5, column 5 (models/misspelt.sql, line 5):\n        amuont\n        ^"),
@@ -31,6 +42,19 @@ PRINTED = {  # the first line of dbt's message, and what is in it
     "task": ("Runtime Error MVS-602", "line 5:\n        amuont from "),
     "lines": ("Database Error MVS-605", "that is a file of raw.lines_of_errors"),
 }  # fmt: skip
+# docs/first-day.md, by the name of the row
+MISTAKES = {
+    "a misspelt column": "misspelt",
+    "a misspelt keyword": "syntax",
+    "no GROUP BY": "ungrouped",
+    "a division by zero": "division",
+    "a malformed file": "lines",
+    "a source without its table": "absent",
+    "a misspelt function": "rounded",
+    "a broken contract": "contracted",
+    "a model that reads itself": "itself",
+    "a column with two names": "twice",
+}
 NEVER = ("_mv_", "Project [", "+- ", "\tat ", "JVM stacktrace", "Job aborted")
 
 
@@ -65,3 +89,9 @@ class TestSqlErrors:
     def test_a_malformed_file_is_named_with_what_is_wrong(self, messages, method):
         assert "lines_of_errors/a.csv" in messages["lines"]
         assert "alformed" in messages["lines"] or method == "thrift"  # whose answer has one condition
+
+    @pytest.mark.parametrize("name", MISTAKES)
+    def test_it_is_as_the_page_of_the_first_day_shows_it(self, messages, name, method):
+        if method != "session":
+            pytest.skip("a server's messages differ in details")
+        assert agrees(name, messages[MISTAKES[name]]), printed(messages[MISTAKES[name]])

@@ -34,6 +34,10 @@ def read(
     variables: Mapping[str, Any],
 ) -> PlainTarget:
     """The target that dbt would use. Raises `click.UsageError` with dbt's own message."""
+    if not os.path.exists(os.path.join(project_dir, "dbt_project.yml")):
+        raise ProfileRefused(
+            f"there is no dbt project in {project_dir}\n  Expected: a directory with dbt_project.yml, the present one or --project-dir"
+        )
     set_invocation_context(os.environ)  # dbt's `env_var` reads this
     try:
         project = load_raw_project(project_dir)

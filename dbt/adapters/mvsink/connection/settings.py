@@ -62,6 +62,9 @@ def defaults(credentials: MvsinkCredentials) -> dict[str, str]:
     return settings
 
 
+JARS = "spark.jars"
+
+
 def session_settings(credentials: MvsinkCredentials) -> dict[str, str]:
     """The defaults, what the profile's ``formats`` need, its ``iceberg_catalog``, then its
     ``server_side_parameters``.
@@ -69,6 +72,7 @@ def session_settings(credentials: MvsinkCredentials) -> dict[str, str]:
     import pyspark
 
     own, formats = credentials.server_side_parameters, credentials.formats or ()
+    check_jars(own)
     settings = with_formats(defaults(credentials), own, formats, pyspark.__version__, credentials.home)
     catalog = spark_catalog(credentials)
     if catalog is None:
@@ -76,6 +80,19 @@ def session_settings(credentials: MvsinkCredentials) -> dict[str, str]:
     # nothing is left of a format's catalog of that name
     others = {key: value for key, value in settings.items() if key in own or not catalog.has(key)}
     return catalog.settings | others
+
+
+def check_jars(settings: Mapping[str, str]) -> None:
+    """Raises `WrongProfile` for a jar on this machine that does not exist: Spark starts without it,
+    and statements fail later, with the name of a class.
+    """
+    for place in settings.get(JARS, "").split(","):
+        path = place.strip().removeprefix("file://").removeprefix("file:")
+        if path and ":" not in path and "*" not in path and not os.path.exists(path):
+            raise WrongProfile(
+                f"profile: server_side_parameters: {JARS}\n  Got: {place.strip()!r}, which does not exist\n"
+                f"  Expected: jars on this machine, or coordinates in `{PACKAGES}`, which Spark downloads"
+            )
 
 
 def needs_metastore_lock(settings: Mapping[str, str]) -> bool:
