@@ -77,7 +77,10 @@ class TestPurge(Base):
         return ["--project-dir", str(project.project_root), "--profiles-dir", str(project.profiles_dir)]
 
     def run(self, project, *arguments):
-        return run_dbt_and_capture(["run", *arguments, *self.place(project)])[1]
+        results, output = run_dbt_and_capture(["run", *arguments, *self.place(project)], expect_pass=None)
+        if not all(str(each.status) == "success" for each in results):
+            pytest.fail(output)
+        return output
 
     def years(self, project, marked):
         """Runs in which the marked rows come, change, and mostly go."""
@@ -168,6 +171,26 @@ class TestPurge(Base):
         assert self.marked(project, "people") == [] and len(self.rows(project, "people")) == 6
         self.run(project)
         assert len(self.rows(project, "daily")) == 1
+
+    def test_what_lies_below_a_shard_goes_too(self, project):
+        """The rows that a task keeps of files, and a view's sums."""
+        self.write(project, "copies", TASK.format("source_rows"))
+        sums = "select name, count(*) n from {{{{ ref('people') }}}} group by name"
+        options = ", incremental='always', state='always', verify='never'"
+        self.write(project, "lake", MV.format(options) + sums.format())
+        self.years(project, 4)
+        self.set_source(project, source(0))
+        self.run(project)
+        below = [each.split("/")[1] for each in self.marked(project, "copies", "lake")]
+        assert {"_inputs", "_sums"} <= set(below)
+        for model in ("copies", "lake"):
+            self.purge(project, model, "--where", f"name like '{MARK}%'", "--yes")
+        assert self.marked(project, "copies", "lake") == []
+        self.set_source(project, source(0, plain=6))
+        self.run(project)
+        assert ("plain-0005", 1) in self.rows(project, "lake") and (5, "plain-0005") in self.rows(
+            project, "copies"
+        )
 
     def test_the_page(self, project):
         """docs/privacy.md: its commands, as they stand there."""

@@ -245,6 +245,19 @@ Stage = Callable[[ShardState], Sequence[Batch]]
 Compact = Callable[[CompactionPlan], object]
 
 
+def companions_key(generation: int) -> str:
+    """The progress that records, for a generation of a task that goes on where the one before it
+    was, the generation by whose number its companions are called.
+    """
+    return f"companions@{generation}"
+
+
+def companions_of(progress: Callable[[str], int | None], generation: int) -> int:
+    """By the number of which generation the companions of a task are called in this one."""
+    recorded = progress(companions_key(generation))
+    return generation if recorded is None else recorded
+
+
 def companion_uri(task_uri: str, input_id: str) -> str:
     """The companion's location, below the task's shard. (Readers disagree about a ``%`` in a
     path.)

@@ -21,6 +21,7 @@ from dbt.adapters.mvsink.engine import Column, shard_columns
 from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.inputs.reads import reads_of, relist
+from dbt.adapters.mvsink.inputs.version_binding import companions_of
 from dbt.adapters.mvsink.materialization.context import Invocation, RunContext
 from dbt.adapters.mvsink.materialization.late_references import awaited_references, explained, waiting_warning
 from dbt.adapters.mvsink.materialization.opening import Opened
@@ -188,7 +189,10 @@ class CheckedTask:
     def _driver(self, opened: Opened, state: ShardState) -> TaskDriver:
         """The driver that processes every pending time."""
         context, handle = self.context, opened.handle
-        generation = state.generation + (1 if self.task.reset or state.dropped is not None else 0)
+        if self.task.reset or state.dropped is not None:
+            generation = state.generation + 1
+        else:
+            generation = companions_of(handle.progress, state.generation)
         source: Input = self.source.bound(
             context.invocation.time, context.client, handle.uri, generation, context.engine
         )

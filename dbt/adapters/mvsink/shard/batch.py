@@ -16,7 +16,7 @@ import enum
 import logging
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote
@@ -270,3 +270,19 @@ def _abandoned(paths: tuple[str, ...]) -> None:
         ResourceWarning,
         stacklevel=2,
     )
+
+
+def check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
+    """Checks rules 2 and 4: the bounds are in order, and an append is never wider than its
+    batch.
+    """
+    if upper.less_than(lower):
+        raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
+    for batch in batches:
+        if batch.files and upper == lower:
+            raise InvalidUsage(f"updates cannot be appended between {lower!r} and itself")
+        # also without updates: that nothing happened is known within its bounds only
+        if not (batch.lower.less_equal(lower) and upper.less_equal(batch.upper)):
+            raise InvalidUsage(
+                f"a batch described [{batch.lower!r}, {batch.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
+            )

@@ -8,7 +8,7 @@ shard with others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dbt.adapters.mvsink.shard import claims, commit_loop, generations
 from dbt.adapters.mvsink.shard import state as transitions
-from dbt.adapters.mvsink.shard.batch import Batch, BatchState, batch_from, check_files, cut
+from dbt.adapters.mvsink.shard.batch import Batch, BatchState, batch_from, check_bounds_of, check_files, cut
 from dbt.adapters.mvsink.shard.errors import Conflict, InvalidUsage, ShardError, ShardReplaced, UpperMismatch
 from dbt.adapters.mvsink.shard.frontier import Antichain, check_time
 from dbt.adapters.mvsink.shard.leases import leased_since
@@ -138,7 +138,7 @@ class WriteHandle(StagingHandle):
         at which the generation began, set by the commit that brings the shard to its as-of.
         """
         self._require_usable(batches)
-        _check_bounds_of(batches, expected_upper, new_upper)
+        check_bounds_of(batches, expected_upper, new_upper)
         cuts = [cut(self.storage, batch, expected_upper, new_upper) for batch in batches]
         adds = [file for batch, narrowed in zip(batches, cuts) for file in (narrowed or batch).files]
         idle = expected_upper == new_upper and not (adds or since is not None or inputs or removes)
@@ -179,12 +179,12 @@ class WriteHandle(StagingHandle):
             try:
                 if lower.less_equal(current) and upper.less_equal(current):
                     batch.require_staged()
-                    _check_bounds_of([batch], lower, upper)
+                    check_bounds_of([batch], lower, upper)
                     self.versions.attempt(batch.delete)
                     return AppendResult(state.version, maintenance_due(state, self.storage))
                 if current.less_than(lower):
                     raise UpperMismatch(current, lower)
-                _check_bounds_of([batch], lower, upper)
+                check_bounds_of([batch], lower, upper)
                 return self.compare_and_append_batch([batch], current, upper)
             except UpperMismatch as mismatch:
                 if mismatch.current.less_than(lower):
@@ -209,12 +209,14 @@ class WriteHandle(StagingHandle):
         creation: int | None = None,
         progress: Progress | None = None,
         keeps: int | None = None,
+        inputs: Mapping[str, int] = EMPTY,
     ) -> AppendResult:
         """Start a new generation in one commit. This handle continues; others get `ShardReplaced`.
 
         The generation begins at ``creation`` (ms), by default where the old one began. The old one
-        stays readable for ``keeps`` ms; with None, nothing before this commit does. Raises
-        `InvalidUsage` if ``since`` is after ``upper`` or an update lies at or beyond ``upper``.
+        stays readable for ``keeps`` ms; with None, nothing before this commit does. ``inputs`` is
+        the progress on each input. Raises `InvalidUsage` if ``since`` is after ``upper`` or an
+        update lies at or beyond ``upper``.
         """
         if upper.less_than(since):
             raise InvalidUsage(f"since {since!r} is after the upper {upper!r} of the new generation")
@@ -228,7 +230,8 @@ class WriteHandle(StagingHandle):
             until = None if keeps is None else self.storage.clock() + keeps
             kept = generations.keeping(state, until, since)
             change = transitions.replace_generation(state, adds, schema, upper, since, expected_version, kept)
-            return recording(state, transitions.setting(change, creation=creation), progress)
+            change = replace(transitions.setting(change, creation=creation), inputs=inputs)
+            return recording(state, change, progress)
 
         after = self.versions.commit_batches(decide, batches, note, new_generation=True)
         self.versions.attempt(self.keep_statistics)
@@ -432,19 +435,3 @@ class WriteHandle(StagingHandle):
 
 def _files(batches: Sequence[Batch]) -> list[DataFile]:
     return [file for batch in batches for file in batch.files]
-
-
-def _check_bounds_of(batches: Sequence[Batch], lower: Antichain, upper: Antichain) -> None:
-    """Checks rules 2 and 4: the bounds are in order, and an append is never wider than its
-    batch.
-    """
-    if upper.less_than(lower):
-        raise InvalidUsage(f"new_upper {upper!r} is before expected_upper {lower!r}")
-    for batch in batches:
-        if batch.files and upper == lower:
-            raise InvalidUsage(f"updates cannot be appended between {lower!r} and itself")
-        # also without updates: that nothing happened is known within its bounds only
-        if not (batch.lower.less_equal(lower) and upper.less_equal(batch.upper)):
-            raise InvalidUsage(
-                f"a batch described [{batch.lower!r}, {batch.upper!r}) cannot be appended as [{lower!r}, {upper!r}): that is wider"
-            )

@@ -21,6 +21,7 @@ from dbt.adapters.mvsink import failpoints, limits
 from dbt.adapters.mvsink.engine import DataflowError, Engine, sql
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.engine.whole_rows import net
+from dbt.adapters.mvsink.inputs.version_binding import companions_key, companions_of
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, TIME
 from dbt.adapters.mvsink.refresh_schedule import RefreshSpec, decide
 from dbt.adapters.mvsink.shard import (
@@ -201,7 +202,7 @@ def _renew(
     negated: str,
 ) -> None:
     """Begin a generation that has the newest contents without the rows, at the same time: no time
-    is free for an append.
+    is free for an append. A task goes on with the companions of its inputs.
     """
     items = f"{sql.columns(shard.names)}, {ERROR}, {DIFF}"
     rows = sql.union_all([shard.updates(items), f"select {items} from (\n{negated}\n)"])
@@ -210,6 +211,8 @@ def _renew(
     names = sql.columns(shard.names)
     whole = one_owner(shard, hashed, f"{sql.bigint(time)} {TIME}", names)
     plain = f"{ERROR} is null and {HASH} is not null and {DIFF} > 0"
+    before = companions_of(handle.progress, state.generation)
+    companions = {} if request.appends else {companions_key(state.generation + 1): before}
     batches: list[Batch] = []
     try:
         for part in (plain, f"not ({plain})"):
@@ -224,6 +227,7 @@ def _renew(
             Antichain.of(time),
             note=_note(request),
             expected_version=state.version,
+            inputs=companions,
         )
     except BaseException:
         for batch in batches:
