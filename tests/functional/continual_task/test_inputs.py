@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from dbt.adapters.mvsink.continual_task.errors import InputNotFollowed
+from dbt.adapters.mvsink.engine import shard_columns
 from dbt.adapters.mvsink.inputs import HistoryGone
 from dbt.adapters.mvsink.shard import Antichain
 from dbt.adapters.mvsink.shard_sql import NotRefreshed
@@ -324,6 +325,23 @@ def test_row_f_an_input_that_is_edited_goes_on_where_its_changes_are_known(tmp_p
     task.input.write(50, TWO)
     task.run(60)
     assert task.output.updates() == [(10, 1, 1, 1), (50, 2, 2, 1)]
+
+
+def test_row_s_columns_that_the_statements_give_in_a_wider_type_are_widened_in_place(tmp_path):
+    """As those of a Delta table that the task watches, whose column was widened."""
+    task = task_with(tmp_path, UPSERT, [(10, [(1, 1, 1), (2, 2, 1)])])
+    task.schema = pa.schema([("key", pa.int64()), ("val", pa.int32())])
+    task.run(10)
+    task.input.write(20, [(2, 2**40, 1)])
+    wide = pa.schema([("key", pa.int64()), ("val", pa.int64())])
+    task.run(20, columns=shard_columns(wide))
+    state, task.schema = task.output.state(), wide
+    assert (state.generation, state.schema.field("val").type) == (0, pa.int64())
+    assert task.output.updates() == [(10, 1, 1, 1), (10, 2, 2, 1), (20, 2, 2**40, 1), (20, 2, 2, -1)]
+    assert [commit.kind for commit in task.output.open().history()].count("evolve") == 1
+    task.input.write(30, [(1, 3, 1)])
+    task.run(30)
+    assert task.output.contents() == [(1, 3), (2, 2**40)]
 
 
 # reset

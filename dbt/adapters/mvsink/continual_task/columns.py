@@ -16,10 +16,19 @@ from dbt.adapters.mvsink.continual_task.errors import (
 from dbt.adapters.mvsink.continual_task.statements import AnyStatement, Delete, Insert, Merge, Program, Update
 from dbt.adapters.mvsink.engine import Column, ReservedColumn, UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.types import SparkType
+from dbt.adapters.mvsink.shard import widens
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"})
 _DATETIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 Analysed = Sequence[tuple[str, str]]
+
+
+def wider_columns(stored: Sequence[Column], wanted: Sequence[Column]) -> tuple[Column, ...]:
+    """Those of the ``wanted`` columns that the output has with a narrower type."""
+    types = {column.name: column.type.arrow() for column in stored}
+    return tuple(
+        each for each in wanted if each.name in types and widens(types[each.name], each.type.arrow())
+    )
 
 
 def output_columns(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from dbt.adapters.mvsink import failpoints
 from dbt.adapters.mvsink.continual_task import bind
 from dbt.adapters.mvsink.continual_task.carry_time import stateless
+from dbt.adapters.mvsink.continual_task.columns import wider_columns
 from dbt.adapters.mvsink.continual_task.commits import NOTHING, Commits
 from dbt.adapters.mvsink.continual_task.effects import (
     Effects,
@@ -33,7 +34,7 @@ from dbt.adapters.mvsink.continual_task.statements import Insert, Merge
 from dbt.adapters.mvsink.continual_task.task_input import Broken, ReferenceTimes, TaskHolds, TaskInput
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
 from dbt.adapters.mvsink.durations import iso
-from dbt.adapters.mvsink.engine import Engine, arrow_schema, shard_columns
+from dbt.adapters.mvsink.engine import Engine, arrow_schema, columns_evolved, shard_columns
 from dbt.adapters.mvsink.engine.timing import Stopwatch
 from dbt.adapters.mvsink.inputs import HistoryGone, Input, PendingTime, ShardInput
 from dbt.adapters.mvsink.physical import DIFF, ERROR, TIME
@@ -84,6 +85,7 @@ class TaskDriver:
         """Process the input's pending times up to the run's own."""
         self.handle.keep_statistics()
         before = self._begin()
+        self._widen()
         while True:
             state, output = self.upkeep.folded(self.handle.state())
             if state.upper.is_empty():
@@ -174,6 +176,16 @@ class TaskDriver:
             return
         self.request = self.request.begun()
         failpoints.reach("upper raised")
+
+    def _widen(self) -> None:
+        """Give the output's columns the wider types that the statements' have now."""
+        while True:
+            state = self.handle.state()
+            wider = wider_columns(shard_columns(state.schema), self.request.columns)
+            if not wider or not state.readable:
+                return
+            note = replace(self.commits.note(NOTHING), purpose=columns_evolved((), wider))
+            self.upkeep.evolve(state, wider, note)
 
     # the loop
 

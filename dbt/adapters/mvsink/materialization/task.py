@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 from dbt.adapters.mvsink import wall_clock
+from dbt.adapters.mvsink.continual_task.columns import wider_columns
 from dbt.adapters.mvsink.continual_task.errors import ColumnsOfOutputChanged
 from dbt.adapters.mvsink.continual_task.parse import parse
 from dbt.adapters.mvsink.continual_task.statements import Program
 from dbt.adapters.mvsink.continual_task.task_driver import TaskDriver
 from dbt.adapters.mvsink.continual_task.task_request import TaskOutcome, TaskRequest
-from dbt.adapters.mvsink.engine import Column, shard_columns
+from dbt.adapters.mvsink.engine import Column, columns_evolved, shard_columns
 from dbt.adapters.mvsink.exceptions import check_distinct
 from dbt.adapters.mvsink.inputs import Input, ShardInput
 from dbt.adapters.mvsink.inputs.reads import reads_of, relist
@@ -131,8 +132,10 @@ class CheckedTask:
         """See `Checked`. Raises `ColumnsOfOutputChanged`."""
         state = opened.handle.state()
         if not self.task.reset and state.dropped is None and state.creation is not None:
-            changes = schema_changes(shard_columns(state.schema), self.columns)
-            if changes:
+            stored = shard_columns(state.schema)
+            wider = wider_columns(stored, self.columns) if state.readable else ()
+            changes = schema_changes(stored, self.columns)
+            if len(changes) > len(wider):
                 raise ColumnsOfOutputChanged(self.context.model, changes)
 
     def execute(self, opened: Opened) -> Executed:
@@ -155,6 +158,9 @@ class CheckedTask:
             notes.append("reset: its earlier output is discarded")
         elif "query" in opened.definition.changes(state):
             notes.append("statements changed: they apply to times not yet processed")
+        wider = wider_columns(shard_columns(state.schema), self.columns)
+        if wider and state.readable and not self.task.reset:
+            notes.append(columns_evolved((), wider))
         references = (*self.references, *self.views.queries)
         bound = check_bindings(self.context.engine, self.program, references, state)
         driver = self._driver(opened, state)

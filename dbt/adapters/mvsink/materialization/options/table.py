@@ -152,7 +152,7 @@ class ModelOptions:
         choice(OnSchemaChange, {"ignore": OnSchemaChange.SYNC_ALL_COLUMNS}),
         "sync_all_columns",
         "What happens when the query's columns differ from the table's: see [Changed columns](#changed-columns). "
-        "A task's columns cannot change.",
+        "A task's columns cannot change, except to wider types.",
         is_dbts=True,
     )
     on_configuration_change = Option(
