@@ -247,13 +247,13 @@ Compact = Callable[[CompactionPlan], object]
 
 def companions_key(generation: int) -> str:
     """The progress that records, for a generation of a task that goes on where the one before it
-    was, the generation by whose number its companions are called.
+    was, the number of the generation in the names of its companions.
     """
     return f"companions@{generation}"
 
 
 def companions_of(progress: Callable[[str], int | None], generation: int) -> int:
-    """By the number of which generation the companions of a task are called in this one."""
+    """The generation in the names of a task's companions, in this one of its generations."""
     recorded = progress(companions_key(generation))
     return generation if recorded is None else recorded
 
