@@ -123,6 +123,9 @@ select window.k, b.w from a window, b where b.k = window.k
 select k from a where exists (select 1 from (select w from b where b.k = a.k) x where x.w > 1)
 select k from a where 1 <= (select count(*) from (select distinct w from b where b.k = a.k) x)
 select x.k, y.k as l, s, t + 1 as u from (select k, sum(cast(v as double)) s from a group by k) x left join (select k, max_by(w, struct(w, k)) t from b group by k) y on x.k = y.k
+select p, q, k from (select k, stack(2, v, 'x', v + 1, 'y') as (p, q) from a where v > 5) x
+select p, count(*) n from (select inline(array(struct(k as x, w as y), struct(w as x, k as y))) as (p, q) from b) x group by p
+select posexplode(array(k, v)) as (p, k), v from a union select k, w, k from b
 select k from a where exists (select 1 from b where b.k = a.k and w in (select x.c from (select v * 10 as c from a where a.k = b.k) x))
 """
 

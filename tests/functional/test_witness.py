@@ -103,6 +103,10 @@ select t.a, u.d, w.b from db.t full join db.u on t.a = u.k full join db.w on coa
 select * from db.t natural full join (select k as a, d from db.u) u
 select a from db.t where exists (select 1 from (select * from db.u where u.k = t.a) x where x.d > 1)
 select a from db.t where b >= (select count(*) from (select d from db.u where u.k = t.a and d > 1) x)
+select posexplode(l) as (l, a), b from db.t where a > 1
+select posexplode(l), c from db.t union select k, d, 'x' from db.u
+select p, count(*) n from (select stack(2, a, c, b, 'x') as (p, q), b from db.t) d group by p
+select inline_outer(array(s)) (x, y), a from db.t
 with f as (select a, b from db.t where a > 1 order by a, b desc limit 5) select u.k, f.b from db.u join f on u.k = f.a -- few
 """
 

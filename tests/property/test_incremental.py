@@ -114,7 +114,8 @@ def test_rows_that_no_key_of_a_change_reaches_do_not_matter(part):
         wrong += [seed] if differs else []
         left_out += rows
     assert wrong == []
-    assert left_out > 0
+    # of half of the queries all rows matter, so now and then of all in a part
+    assert left_out > 0 or any(differs_restricted(seed)[1] for seed in range(CASES, CASES + PARTS))
 
 
 def sums_over_the_change(database: Database, analysed: Analysed, *, narrow: bool) -> tuple[list[Row], int]:

@@ -160,6 +160,13 @@ class Queries:
         if kinds is None and not plain and not scope[0].merged and self.random.random() < 0.15:
             leaf = self.random.choice(scope)
             return f"{leaf.alias}.*", leaf.columns
+        arrays = [
+            f"{leaf.alias}.{name}" for leaf in scope for name, kind in leaf.columns if kind == "array<int>"
+        ]
+        if kinds is None and arrays and not self.equalities and self.random.random() < 0.25:
+            names = self.random.choice(["c0, c1", "c1, c0"])
+            text = f"posexplode({self.random.choice(arrays)}) as ({names}), {self.column(scope, 'int')} as c2"
+            return text, [(name, "int") for name in ("c0", "c1", "c2")]
         wanted = kinds or [
             "int",
             *self.random.choices(["int", "int", "timestamp", "string"], k=self.random.randint(0, 2)),

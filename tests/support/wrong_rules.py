@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dbt.adapters.mvsink.incremental import blocks, change_plan, keys, replaced, terms, top_rows, unnest
+from dbt.adapters.mvsink.incremental import (
+    blocks,
+    change_plan,
+    keys,
+    name_resolution,
+    replaced,
+    terms,
+    top_rows,
+    unnest,
+)
 from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind
@@ -282,6 +291,10 @@ def with_keys_of_other_columns(of_join):
     return wrong
 
 
+def in_another_order(item_columns):
+    return lambda node: item_columns(node)[::-1]
+
+
 def no_equal_rows(as_selects):
     return lambda text: as_selects(text).replace(SELECT, SELECT.replace("*/", "*/ distinct"))
 
@@ -291,6 +304,7 @@ BLOCKS = {
     "a full join by the first of several columns": (terms, "_first_of", first_of_columns_alone),
     "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
     "a join of sums is in the shard by other keys": (replaced.Replacing, "_of_join", with_keys_of_other_columns),
+    "the columns of a generator in a set are in another order": (name_resolution, "item_columns", in_another_order),
     "VALUES have no equal rows": (change_plan, "as_selects", no_equal_rows),
     "NOT IN of a subquery has no NULL": (Terms, "_is_among", among_without_nulls),
     "a subquery in the select list is as it was": (Writer, "values_move", lambda right: lambda self, block: False),
@@ -341,6 +355,7 @@ MUTANTS = {
 }  # fmt: skip
 FOCUS = {
     "join of sums": "sums",
+    "in a set": "set",
     "top rows": "top rows",
     "scopes that overlap": "left join",
     "subquery": "subquery",

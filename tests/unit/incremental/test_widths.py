@@ -24,6 +24,10 @@ NARROW = [
     "select * from (select b, c from t) x join (select c, a from t) y using (c) union all select c, b, a from t",
 ]
 KNOWN = [
+    "select explode(map(a, b)) as (k, v), c from t union all select a, b, c from t",
+    "select posexplode(xs), c from t union select b, c, b from t",
+    "select p, count(*) n from (select stack(2, b, a, c, a) as (p, q) from t) d group by p",
+    "select * from (select inline(array(struct(b, c))) as (p, q), a from t) d(x, y, z) where z = 'x'",
     "select explode(map(a, b)) as k, c from t",
     "select * from (select explode(xs), c from t) d(x, c2) where x = 1",
     "select k, v from t lateral view explode(map(a, b)) e as k, v",

@@ -193,12 +193,22 @@ class _Text:
             yield from self._star(block, item)
             return
         node = self.names.nodes[item]
-        if not isinstance(node, (exp.Alias, exp.Aliases)):
+        if isinstance(node, exp.Aliases):
+            yield self._generator(block, item, node)
+        elif not isinstance(node, exp.Alias):
             yield self._interned(block, item, node)
         elif item.bare is not None and isinstance(node, exp.Alias):
             yield f"{self._interned(block, item.bare, node.this)} as {sql.identifier(node.alias)}"
         else:
             yield self._expression(block, item)
+
+    def _generator(self, block: Block, item: Item, node: exp.Aliases) -> str:
+        """A generator with the names of its columns, which may be those of what it reads."""
+        stream = [word for word in self.stream if item.has(word.start)]
+        named = max(index for index, word in enumerate(stream) if word.upper == "(")
+        behind = named - (stream[named - 1].upper == "AS")
+        call = self._with_columns(block, Fragment(item.start, stream[behind - 1].end), [node.this])
+        return f"{call} as ({sql.columns([each.name for each in node.expressions])})"
 
     def _star(self, block: Block, item: Item) -> Iterator[str]:
         meant = self.names.of_star(block, item)

@@ -29,7 +29,7 @@ from dbt.adapters.mvsink.user_sql.algebra import (
     joins,
     leaves,
 )
-from dbt.adapters.mvsink.user_sql.functions import GENERATED
+from dbt.adapters.mvsink.user_sql.functions import GENERATED, GENERATORS
 from dbt.adapters.mvsink.user_sql.trees import Nodes
 from dbt.adapters.mvsink.user_sql.words import parts
 
@@ -49,6 +49,27 @@ def output_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Alias):
         return node.alias.lower()
     return named.name.lower() if isinstance(named, exp.Column) else None
+
+
+def item_columns(node: exp.Expr) -> list[exp.Expr]:
+    """The columns of an item other than a star: of a generator, as many as it has names."""
+    if isinstance(node, exp.Aliases):
+        names = [each.name for each in node.expressions]
+    elif isinstance(node, exp.Posexplode):
+        names = ["pos", "col"]
+    else:
+        return [node]
+    return [
+        exp.Alias(this=exp.Tuple(expressions=[node.unalias().copy(), exp.Literal.number(at)]), alias=name)
+        for at, name in enumerate(names)
+    ]
+
+
+def generator_of(node: exp.Expr) -> exp.Expr | None:
+    """The generator that an item is; None if it is none."""
+    node = node.this if isinstance(node, (exp.Alias, exp.Aliases)) else node
+    called = isinstance(node, exp.Anonymous) and node.name.lower() in GENERATORS
+    return node if called or isinstance(node, (exp.Explode, exp.Inline, exp.Stack)) else None
 
 
 @dataclass(frozen=True)
@@ -104,7 +125,7 @@ class Names:
         """
         columns: list[exp.Expr | Owned] = []
         for item in block.items:
-            columns += [self.nodes[item]] if item.star is None else self.of_star(block, item)
+            columns += item_columns(self.nodes[item]) if item.star is None else self.of_star(block, item)
         return columns
 
     def of_star(self, block: Block, item: Item) -> list[Owned]:

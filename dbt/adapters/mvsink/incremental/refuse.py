@@ -22,7 +22,7 @@ from dbt.adapters.mvsink.engine.sql import check_name
 from dbt.adapters.mvsink.engine.types import PADDED, SparkType
 from dbt.adapters.mvsink.incremental.keys import KeyKind, has_row_keys, keys_of, kind_of, merges, row_names
 from dbt.adapters.mvsink.incremental.lineage import type_of
-from dbt.adapters.mvsink.incremental.name_resolution import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names, generator_of
 from dbt.adapters.mvsink.incremental.terms import full_keys
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
@@ -59,7 +59,6 @@ _BEFORE_PARENTHESIS = keywords(
     "ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE ESCAPE EXCEPT EXISTS FOR FROM ILIKE IN INTERVAL IS LIKE NOT ON OR RLIKE REGEXP SOME THEN "
     "WHEN"
 )
-_GENERATORS = (exp.Explode, exp.Posexplode, exp.Inline)  # and their `_outer`
 _COLLATED = re.compile(r"\bcollate\b", re.IGNORECASE)
 
 
@@ -206,9 +205,7 @@ def check_widths(query: Query, names: Names) -> None:
     if not isinstance(body, Block):
         return
     for item in body.items:
-        node = names.nodes[item]
-        if isinstance(node, exp.Aliases) or not isinstance(node, exp.Alias):
-            _check_generator(body, names, item, node.unalias())
+        _check_generator(body, names, item, names.nodes[item])
     for view in body.laterals:
         if not view.columns:
             _check_generator(body, names, view, names.nodes[view.call])
@@ -217,12 +214,22 @@ def check_widths(query: Query, names: Names) -> None:
 
 
 def _check_generator(block: Block, names: Names, part: Fragment, node: exp.Expr) -> None:
-    if isinstance(node, exp.Aliases):
-        raise Refused("several names for one item", part.start)
-    if isinstance(node, _GENERATORS):
-        kind = "array<>" if isinstance(node.this, exp.Array) else type_of(block, names, node.this) or ""
-        if isinstance(node, exp.Inline) or not kind.startswith("array<"):
-            raise Refused("a generator whose columns have no names, over what may be a map", part.start)
+    """Refuse a generator whose columns only Spark can name. A list of names has as many as there
+    are columns, or Spark refuses it.
+    """
+    generator = None if isinstance(node, (exp.Alias, exp.Aliases)) else generator_of(node)
+    if generator is None:
+        return
+    kind = ""
+    if isinstance(generator, exp.Explode):
+        is_array = isinstance(generator.this, exp.Array)
+        kind = "array<>" if is_array else type_of(block, names, generator.this) or ""
+    if not kind.startswith("array<"):
+        raise Refused(
+            "a generator whose columns have no names, and that is not certain to be over an array: name them, as in "
+            "`posexplode(x) as (a, b)`",
+            part.start,
+        )
 
 
 def _check_leaf(leaf: Leaf, names: Names) -> None:
@@ -281,7 +288,8 @@ class Checks:
     def _block(self, block: Block, stream: Sequence[Word]) -> None:
         plain = kind_of(block) is KeyKind.PLAIN
         grouped = frozenset() if plain else AGGREGATES | PEER_WINDOWS | ROW_WINDOWS
-        generators = ("explode", "explode_outer") if plain else ()
+        many = block.calls or block.windows or "GROUP" in block.more
+        generators = () if many else GENERATORS
         aliases: set[str] = set()
         for item in block.items:
             if item.star is None:

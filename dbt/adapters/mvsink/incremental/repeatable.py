@@ -25,7 +25,7 @@ from dbt.adapters.mvsink.incremental.keys import (
     owners_of,
 )
 from dbt.adapters.mvsink.incremental.lineage import Exact, exact_argument
-from dbt.adapters.mvsink.incremental.name_resolution import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names, generator_of, item_columns
 from dbt.adapters.mvsink.incremental.top_rows import limit_of
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
@@ -194,7 +194,7 @@ class Repeatable:
             named = (aliases.get(column.name.lower()) for column in node.find_all(exp.Column))
             cause = _first([self._named(block, node, below), *self._calls(block, item), *named])
             cause = cause or _first(self._ordered(block, item, below))
-            causes.append(cause)
+            causes += [cause] * len(item_columns(node))
             if cause is not None and node.alias:
                 aliases[node.alias.lower()] = cause
         return causes
@@ -321,7 +321,7 @@ class Repeatable:
 
     def _generates(self, block: Block) -> bool:
         nodes = (self.names.nodes[item] for item in block.items)
-        return any(node.find(exp.Explode, exp.Posexplode, exp.Inline) is not None for node in nodes)
+        return any(generator_of(node) is not None for node in nodes)
 
 
 def _first(causes: Iterable[Cause | None]) -> Cause | None:

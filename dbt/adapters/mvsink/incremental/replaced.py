@@ -24,7 +24,7 @@ from dbt.adapters.mvsink.incremental.keys import (
     row_names,
 )
 from dbt.adapters.mvsink.incremental.lineage import can_be_compared, plain_column
-from dbt.adapters.mvsink.incremental.name_resolution import Names
+from dbt.adapters.mvsink.incremental.name_resolution import Names, item_columns
 from dbt.adapters.mvsink.incremental.repeatable import Repeatable
 from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, Query, SetOp, core
 
@@ -125,7 +125,7 @@ class Replacing:
             if compared and at in shown and causes[at] is None and part is not None:
                 keys.append(Key(part, node.unalias()))
                 places.append(at)
-            at += 1
+            at += len(item_columns(node))
         return _replaced(query, shown, places, tuple(keys))
 
     def _below(self, block: Block, shown: dict[int, int]) -> Replaced | None:
