@@ -102,7 +102,8 @@ class PurgedModel:
         since = state.since.stored()
         through = max(since, asked.last or 0, request.before or 0)
         kept = sum(1 for each in state.kept if each.until > request.time)
-        return PurgeAnswer(asked.contents, asked.updates, asked.errors, since, through, kept)
+        renewed = bool(asked.contents) and not request.appends
+        return PurgeAnswer(asked.contents, asked.updates, asked.errors, since, through, kept, renewed)
 
     def purge(self, request: PurgeRequest) -> PurgeAnswer:
         """Purge everything. Raises `LostToOthers`, and `EngineError` for a wrong condition before
