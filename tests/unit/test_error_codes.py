@@ -15,9 +15,10 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.mvsink.cli.errors import CommandFailed, WrongUsage, failed
+from dbt.adapters.mvsink.connection.frames import error_text
 from dbt.adapters.mvsink.exceptions import InvalidOption, MvsinkError
 from dbt.adapters.mvsink.materialization.errors import translate, translated
-from dbt.adapters.mvsink.shard.errors import LogDamaged
+from dbt.adapters.mvsink.shard.errors import LogDamaged, ShardError, message_of
 from tests.support.package_edges import OURS, ROOT
 
 PACKAGE = ROOT / "dbt" / "adapters" / "mvsink"
@@ -170,6 +171,15 @@ def test_what_nothing_expects_says_what_was_being_done_and_how_to_report_it():
     assert type(others.value) is DbtRuntimeError
     with pytest.raises(KeyboardInterrupt), translated("s.m"):
         raise KeyboardInterrupt
+
+
+def test_no_message_is_empty():
+    assert error_text(AssertionError()) == "AssertionError"
+    assert "s.m: ShardError" in str(translate("s.m", ShardError()))
+    assert message_of(OSError("\n first\nsecond")) == "first"
+    assert failed(TimeoutError()).message == "TimeoutError"
+    with pytest.raises(MvsinkError, match=r"s\.m: TimeoutError"), translated("s.m"):
+        raise TimeoutError
 
 
 def test_the_command_shows_the_code_and_clicks_usage(capsys):

@@ -420,7 +420,7 @@ class SystemRefused(MvsinkError):
     error_code = "MVS-135"
 
     def __init__(self, doing: str, error: OSError):
-        super().__init__(f"{doing}: {error.strerror or error or type(error).__name__}{_of(error)}")
+        super().__init__(f"{doing}: {error.strerror or str(error) or type(error).__name__}{_of(error)}")
 
 
 def _of(error: OSError) -> str:

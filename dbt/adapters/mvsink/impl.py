@@ -83,4 +83,4 @@ class MvsinkAdapter(TaskAdapter, CommandsAdapter, TimeTravelAdapter, SeedAdapter
         except DbtRuntimeError:
             raise
         except Exception as error:
-            raise SetupFailed(str(error)) from error
+            raise SetupFailed(str(error) or type(error).__name__) from error

@@ -100,9 +100,10 @@ class MaintainedAdapter(SparkAdapter, metaclass=AdapterMeta):
     ) -> Prepared:
         """Check a model's name, configs and schedule. Nothing is written."""
         model = checked_name(relation)
-        options = ModelOptions.parse(model, configs_of(model, node, self.get_macro_resolver()))
-        context = self._context(node, relation, existing, query, options, self._invocation(invocation))
-        return phases.prepare(context, SelfCorrectingView())
+        with translated(model):
+            options = ModelOptions.parse(model, configs_of(model, node, self.get_macro_resolver()))
+            context = self._context(node, relation, existing, query, options, self._invocation(invocation))
+            return phases.prepare(context, SelfCorrectingView())
 
     def _invocation(self, values: Mapping[str, Any]) -> Invocation:
         check_named(self.config, self.get_macro_resolver())

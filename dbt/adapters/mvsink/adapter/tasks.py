@@ -59,8 +59,9 @@ class TaskAdapter(MaintainedAdapter, metaclass=AdapterMeta):
             skip_errors=bool(names & set(_as_list(variable(self.config, "mvsink_skip_errors")))),
         )
         invoked = replace(requested, full_refresh=resets)
-        context = self._context(node, relation, existing, _own_text(config.model), options, invoked)
-        return phases.prepare(context, task)
+        with translated(model):
+            context = self._context(node, relation, existing, _own_text(config.model), options, invoked)
+            return phases.prepare(context, task)
 
     @available.parse(lambda *_, **__: False)
     def mv_is_task(self, unique_id: str) -> bool:

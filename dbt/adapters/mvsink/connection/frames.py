@@ -266,11 +266,12 @@ def error_text(error: Exception) -> str:
     text = str(getattr(status, "errorMessage", None) or error)
     java = getattr(error, "java_exception", None)
     if java is not None:  # a Py4J error that PySpark did not translate: its text is a stack
-        text = _cause(java)
+        text = _cause(java) or text
     elif READING in text and (causes := _CAUSED.findall(text)):  # over Connect, in the stack
         first = text.split("\n", 1)[0]
         text = f"{_STATE.sub('', first)} {causes[-1]}"
-    return masked(text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0])
+    words = text.split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0]
+    return masked(words if words.strip() else type(error).__name__)
 
 
 def _cause(java: Any) -> str:

@@ -20,7 +20,7 @@ def translate(model: str, error: Exception) -> DbtRuntimeError:
     """``error`` as an error of dbt's, with the name of ``model`` (or of a macro) in front."""
     if isinstance(error, EngineError) and isinstance(error.__cause__, DbtRuntimeError):
         return error.__cause__
-    message = str(error)
+    message = str(error) or type(error).__name__
     named = message if message.startswith(f"{model}: ") else f"{model}: {message}"
     translated = MvsinkError(named, code_of(error))
     translated.spark = None if hasattr(error, "place") else _spark_of(error)

@@ -54,7 +54,7 @@ class Backoff:
     def wait(self, cause: BaseException) -> None:
         """Sleep, or raise `StorageError` if the time is up."""
         if time.monotonic() + self.pause > self.deadline:
-            raise StorageError(str(cause)) from cause
+            raise StorageError(str(cause) or type(cause).__name__) from cause
         time.sleep(self.pause * random.uniform(0.5, 1.0))
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 

@@ -156,7 +156,7 @@ def message_of(error: BaseException) -> str:
     >>> message_of(OSError("S3 error\\n \\x1b[31m↳\\x1b[0m HTTP error\\n  ↳ Connection\\n refused"))
     'S3 error: HTTP error: Connection refused'
     """
-    lines = [" ".join(line.split()) for line in _COLOUR.sub("", str(error)).splitlines()]
+    lines = [" ".join(line.split()) for line in _COLOUR.sub("", str(error)).strip().splitlines()]
     if not lines:
         return type(error).__name__
     if not any(line.startswith(CAUSE) for line in lines):
