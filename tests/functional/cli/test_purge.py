@@ -247,7 +247,8 @@ class TestPurge(Base):
         "both": (("--where", "id = 1", "--older-than", "1 day"), "either --where or --older-than"),
         "no interval": (("--older-than", "soon"), "expected an interval such as '30 days'"),
         "no such column": (("--where", "nam = 1"), "nam"),
-        "no condition": (("--where", "id +"), "id +"),
+        "no condition": (("--where", "id +"), "it ends with `+`"),
+        "an open quote": (("--where", "name = 'a"), "MVS-642"),
         "no boolean": (("--where", "id"), "BOOLEAN"),
     }
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from dbt.adapters.mvsink.shard.delta import DeltaStorage
 from tests.support.session_engine import Model
 
 pytestmark = pytest.mark.usefixtures("small_data")
@@ -41,6 +42,10 @@ SETTINGS = {  # each changes what Spark would write or read by itself; a group h
         "spark.sql.parquet.enableVectorizedReader": "false",
         "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
     },
+    "times without a zone read with one": {
+        "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+        "spark.sql.session.timeZone": "Asia/Kolkata",
+    },
 }
 
 
@@ -64,6 +69,8 @@ def test_contents_are_exact_and_a_change_of_a_microsecond_is_detected(spark, tmp
     outcome = model.run(changed)
     assert (outcome.counts.inserted, outcome.counts.deleted) == (1, 1)
     model.assert_holds(changed)
+    written_here = [file for file in outcome.state.files if file.path.endswith("/part-00000.parquet")]
+    assert written_here  # by this process, not by Spark, which must read it like its own
     for batch in outcome.state.files:
         assert batch.trusted
     stored = DeltaTable(model.uri).to_pyarrow_dataset().to_table()
@@ -71,3 +78,48 @@ def test_contents_are_exact_and_a_change_of_a_microsecond_is_detected(spark, tmp
     assert stored.num_rows == 5 and {str(day) for day in stored.column("day").to_pylist()} == {
         day for _, day in ROWS
     }
+
+
+SCHEMA = pa.schema(
+    [
+        *(pa.field(f"c{number}", kind) for number, kind in enumerate([
+            pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(),
+            pa.binary(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.decimal128(38, 7),
+            pa.list_(pa.timestamp("us")), pa.map_(pa.string(), pa.timestamp("us")),
+            pa.struct([("a b", pa.timestamp("us")), ("c", pa.list_(pa.decimal128(5, 2)))]),
+        ])),
+    ]
+)  # fmt: skip
+TYPES = [
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "string",
+    "binary",
+    "date",
+    "timestamp_ntz",
+    "timestamp",
+    "decimal(38,7)",
+    "array<timestamp_ntz>",
+    "map<string,timestamp_ntz>",
+]
+
+
+def test_spark_reads_the_types_of_files_that_are_written_here(spark, tmp_path):
+    part = DeltaStorage(str(tmp_path)).write_part("part.parquet", SCHEMA)
+    part.write(SCHEMA.empty_table())
+    part.close()
+    before = spark.conf.get("spark.sql.parquet.inferTimestampNTZ.enabled")
+    try:
+        spark.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "false")
+        read = spark.read.parquet(str(tmp_path / "part.parquet")).schema
+    finally:
+        spark.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", before)
+    assert [each.dataType.simpleString() for each in read] == [
+        *TYPES,
+        "struct<a b:timestamp_ntz,c:array<decimal(5,2)>>",
+    ]

@@ -21,6 +21,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from dbt.adapters.mvsink.physical import DIFF, ERROR, HASH, META, TIME
+from dbt.adapters.mvsink.shard import spark_schema
 from dbt.adapters.mvsink.shard.errors import NotPermitted, OutsideShard, StorageError, Unreachable, message_of
 from dbt.adapters.mvsink.shard.state import DataFile
 from dbt.adapters.mvsink.shard.storage import DEFAULT_TIMEOUT, Footer, PartWriter, StoredFile, with_schema
@@ -359,7 +360,7 @@ class _ParquetPart:
         with self._writing():
             storage._make_parent(path)
             self.sink = storage._output(path)
-            self.writer = pq.ParquetWriter(self.sink, schema, compression="snappy")
+            self.writer = pq.ParquetWriter(self.sink, spark_schema.described(schema), compression="snappy")
 
     @property
     def size(self) -> int:

@@ -16,13 +16,14 @@ from dbt.adapters.mvsink.authors import user
 from dbt.adapters.mvsink.cli.artifacts import artifacts_with, literals_of
 from dbt.adapters.mvsink.cli.commands import status
 from dbt.adapters.mvsink.cli.dbt_runner import MAINTAINED, Dbt
-from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, progress
+from dbt.adapters.mvsink.cli.discovery import DiscoveredShard, choose_one, find_shards, progress, refused
 from dbt.adapters.mvsink.cli.errors import InvalidValue, NothingToPurge, WasDropped, WrongUsage
 from dbt.adapters.mvsink.cli.graph_order import in_graph_order
 from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, takes_yes, time_text
 from dbt.adapters.mvsink.cli.target import Target, takes_dbt
 from dbt.adapters.mvsink.durations import INTERVAL_UNITS, parse_interval
 from dbt.adapters.mvsink.shard_sql.properties import WATCHED
+from dbt.adapters.mvsink.user_sql.conditions import problem_of
 
 LEFT = 1  # exit code
 COPIES = ("table", "incremental", "seed", "snapshot", *MAINTAINED)  # what has rows of its own
@@ -130,6 +131,7 @@ def purge(
     question = _question(where, older_than, now, downstream)
     everything = find_shards(target)
     shard = _purgeable(choose_one(everything, target, model))
+    _check_condition(question.where, shard)
     quiet = replace(dbt, log_file=False)
     with progress("reading the project"):
         manifest = quiet.parsed()
@@ -166,6 +168,15 @@ def _purgeable(shard: DiscoveredShard) -> DiscoveredShard:
     if not state.readable:
         raise NothingToPurge(f"{shard.relation}: has no contents yet")
     return shard
+
+
+def _check_condition(where: str, shard: DiscoveredShard) -> None:
+    """Raises `WrongUsage` for what is not a condition, before Spark is started."""
+    _, state = shard.opened()
+    with refused():
+        problem = problem_of(where, state.schema.names) if where else ""
+    if problem:
+        raise WrongUsage(f"--where: {where!r} is not a condition on its rows: {problem}")
 
 
 def _artifacts(project_dir: str, where: str) -> Iterator[str]:
