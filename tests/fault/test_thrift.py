@@ -80,7 +80,7 @@ class TestOverThrift:
 
     ERRORS = {
         "select * from nope": "[TABLE_OR_VIEW_NOT_FOUND] The table or view `nope` cannot be found. Verify",
-        "selec 1": "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line",
+        "selec 1": "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601",
         "select 1/0": "[DIVIDE_BY_ZERO] Division by zero.",
         "select raise_error('it is\nwrong')": "[USER_RAISED_EXCEPTION] it is wrong SQLSTATE: P0001",
         "select * from parquet.`/no/where`": "[PATH_NOT_FOUND] Path does not exist: file:/no/where. SQLSTATE: 42K03",
