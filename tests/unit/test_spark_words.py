@@ -145,7 +145,7 @@ def test_where_the_files_have_no_such_line_the_statement_s_is_shown_unless_it_is
 @pytest.mark.parametrize(
     ("text", "relation"),
     [
-        ("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:/lake/raw/orders/a.parquet. SQLSTATE: KD001", "that is a file of raw.orders"),
+        ("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:/lake/raw/orders/a.parquet. SQLSTATE: KD001", "that is a file of raw.orders: correct, restore or remove it"),
         ("file:/elsewhere/a.parquet is not a Parquet file (length is too low: 9)", "the query reads raw.orders, base"),
     ],
 )  # fmt: skip

@@ -154,7 +154,8 @@ class MvsinkCredentials(SparkCredentials):
             )
         if self.shard_root is None and self.method != SESSION:
             raise WrongProfile(
-                f"profile: method {self.method} needs `shard_root`: a place that both this machine and Spark's can reach"
+                f"profile: method {self.method} needs `shard_root`: a place that both this machine "
+                "and the Spark server can reach, like s3://bucket/shards"
             )
 
     @contextmanager

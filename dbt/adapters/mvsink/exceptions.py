@@ -223,7 +223,8 @@ class ReadsItself(MvsinkError):
     def __init__(self, model: str, through: Sequence[str] = ()):
         views = f", which it does through the view {' and then '.join(through)}" if through else ""
         super().__init__(
-            f"{model}: a self_correcting_mv cannot read itself{views}; its query defines what it should hold"
+            f"{model}: a self_correcting_mv cannot read itself{views}; "
+            "its query defines what it should hold. Read other relations only, or make it a continual_task"
         )
 
 

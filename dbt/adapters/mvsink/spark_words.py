@@ -74,8 +74,9 @@ class SparkWords:
             return ""
         tries = next((function for part, function in TRIES.items() if part in condition[1]), "a `case`")
         return (
-            f"ANSI mode ({ANSI}, on by default in Spark 4) refuses such a value. Either the query takes it: {tries}; or the "
-            f'profile turns the mode off, for all models: server_side_parameters: {{{ANSI}: "false"}}'
+            f"ANSI mode ({ANSI}, on by default in Spark 4) refuses such a value. "
+            f"Either use {tries} in the query, or "
+            f'turn the mode off in the profile, for all models: server_side_parameters: {{{ANSI}: "false"}}'
         )
 
 
@@ -210,6 +211,7 @@ def read_by(words: SparkWords, node: Any) -> str:
     folders = {part.lower() for path in _PATH.findall(words.text) for part in path.split("/")}
     named = [each for each in reads if each.rsplit(".", 1)[-1].lower() in folders]
     if len(named) == 1:
-        return f"that is a file of {named[0]}"
+        remedy = ": correct, restore or remove it" if named[0] in sources else ""
+        return f"that is a file of {named[0]}{remedy}"
     reads += re.findall(r"\b\w+\.`[^`]+`", str(getattr(node, "compiled_code", None) or ""))  # of files
     return f"the query reads {', '.join(reads)}" if reads else ""

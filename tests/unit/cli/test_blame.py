@@ -133,7 +133,7 @@ WRONG = {
     "an unknown model": (("nope", "--where", "id=1"), 2, "Known: orders"),
     "an unknown column of the key": (("orders", "--where", "id=1", "--key", "no"), 2, "Expected: any of id, v"),
     "no such point": (("orders", "--where", "id=1", "--at", "soon"), 2, "Expected: `latest`"),
-    "an unknown column": (("orders", "--where", "no_column = 1"), 2, "it names `no_column`, and the columns are id, v"),
+    "an unknown column": (("orders", "--where", "no_column = 1"), 2, "there is no column `no_column`; the columns are id, v"),
     "half a condition": (("orders", "--where", "id = "), 2, "it ends with `=`"),
     "an open quote": (("orders", "--where", "v = 'x"), 1, "a quote or a comment is not closed"),
     "what only the engine knows": (("orders", "--where", "no_function(id) = 1"), 1, "no_function"),

@@ -15,7 +15,7 @@ def task(statements: str) -> Program:
 
 HEADS = (
     "my_task: a continual task is `on input {{ ref('...') }} as ( statements )`, `from transform {{ ref('...') }} using ( query )` or "
-    "`from retain {{ ref('...') }} while ( predicate )`"
+    "`from retain {{ ref('...') }} while ( predicate )`. A query alone is a model with materialized='self_correcting_mv'"
 )
 SEVERAL = "A continual task has one input, whose changes drive it; its statements may read any other relation as a reference"
 NO_HEAD = [

@@ -14,6 +14,7 @@ import csv
 import os
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,8 +93,13 @@ def _header(path: str, delimiter: str) -> tuple[list[str], bool]:
         records = csv.reader(source, delimiter=delimiter)
         names = next(records, [])
         has_rows = any(records)
-    if len({name.lower() for name in names}) < len(names):
-        raise InvalidSeed(f"seed {path}: the first line names a column twice: {', '.join(names)}")
+    times = Counter(name.lower() for name in names)
+    twice = [f"`{name}`" for name in names if times[name.lower()] > 1]
+    if twice:
+        raise InvalidSeed(
+            f"seed {path}: the first line names a column twice, upper and lower case being the same: "
+            f"{', '.join(twice)}"
+        )
     for name in names:
         try:
             sql.check_name(name)

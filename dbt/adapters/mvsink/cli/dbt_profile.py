@@ -36,17 +36,21 @@ def read(
     """The target that dbt would use. Raises `click.UsageError` with dbt's own message."""
     if not os.path.exists(os.path.join(project_dir, "dbt_project.yml")):
         raise ProfileRefused(
-            f"there is no dbt project in {project_dir}\n  Expected: a directory with dbt_project.yml, the present one or --project-dir"
+            f"there is no dbt project in {project_dir}\n"
+            "  Expected: a directory with dbt_project.yml: go to it with `cd`, or name it with --project-dir"
         )
     set_invocation_context(os.environ)  # dbt's `env_var` reads this
     try:
         project = load_raw_project(project_dir)
         renderer = ProfileRenderer(dict(variables))
         name = Profile.pick_profile_name(profile, renderer.render_value(project.get("profile")))
-        raw = read_profile(profiles_dir).get(name)
+        profiles = read_profile(profiles_dir)
+        raw = profiles.get(name)
         if not raw:
+            known = ", ".join(str(each) for each in profiles if each not in (name, "config"))
+            expected = f"\n  Expected: one of {known}" if known else ""
             raise ProfileRefused(
-                f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}"
+                f"there is no profile {name!r} in {os.path.join(profiles_dir, 'profiles.yml')}{expected}"
             )
         chosen, data = Profile.render_profile(raw, name, target, renderer)
         keys = _checked(name, chosen, data)

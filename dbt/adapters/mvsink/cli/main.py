@@ -10,6 +10,7 @@ import sys
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
 
@@ -95,6 +96,9 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = [] if args[0] in MODULES else get_close_matches(args[0], MODULES, 1)
+        if close and not ctx.resilient_parsing:
+            raise WrongUsage(f"No such command '{args[0]}'. Did you mean '{close[0]}'?", ctx=ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, repeated(rest)
 

@@ -177,7 +177,7 @@ def key_of(settings: Mapping[str, str], java: Java) -> str:
 
 
 MIN_JAVA = 17
-INSTALL = f"install Java {MIN_JAVA} or newer (for example `apt-get install openjdk-{MIN_JAVA}-jre-headless`) and set JAVA_HOME if it is not on PATH"
+INSTALL = f"install Java {MIN_JAVA} or newer (for example `apt-get install openjdk-{MIN_JAVA}-jre-headless`) and set JAVA_HOME to its directory; without JAVA_HOME, the `java` on PATH is used"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 

@@ -205,7 +205,7 @@ class MetastoreLock:
                 file.close()
                 _timed_out.add(self.path)
                 raise MetastoreInUse(
-                    f"the embedded metastore {self.path.parent} is in use by {self.holder()}, after {timeout:.0f} s. {ALTERNATIVES}"
+                    f"the embedded metastore {self.path.parent} is in use by {self.holder()}; gave up after {timeout:.0f} s. {ALTERNATIVES}"
                 )
             if waited - reported >= REPORT_EVERY:
                 report(f"waiting for the embedded metastore, in use by {self.holder()}")

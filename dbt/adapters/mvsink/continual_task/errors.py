@@ -56,7 +56,10 @@ class NoHead(TaskSyntax):
     error_code = "MVS-501"
 
     def __init__(self, place: Place):
-        super().__init__(place, f"a continual task is {HEADS}")
+        super().__init__(
+            place,
+            f"a continual task is {HEADS}. A query alone is a model with materialized='self_correcting_mv'",
+        )
 
 
 class SeveralInputs(TaskSyntax):

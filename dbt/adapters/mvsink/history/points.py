@@ -39,7 +39,7 @@ _BACK = re.compile(r"-([1-9][0-9]{0,8})")
 _ID = re.compile(r"[0-9a-z][0-9a-z_-]*", re.IGNORECASE)
 SHOWN_RUNS = 5  # in a message
 FORMS = (
-    "`latest`, `-1` (before the newest run that changed contents), ISO 8601 (2026-11-20T15:00:00Z), milliseconds, or an invocation id "
+    "`latest`, `-1` (before the newest run that changed contents), ISO 8601 (2026-11-20T15:00:00Z), milliseconds since 1970, or an invocation id "
     "or its first 4 or more characters"
 )
 

@@ -46,7 +46,7 @@ def problem_of(condition: str, columns: Collection[str]) -> str:
     the engine knows more. Raises `UnreadableText` for a quote or a comment that is not closed.
 
     >>> problem_of("amuont > 1 and id = 2", ["id", "amount"])
-    'it names `amuont`, and the columns are id, amount'
+    'there is no column `amuont`; the columns are id, amount'
     >>> problem_of("(id = 1", ["id"]), problem_of("id = ", ["id"]), problem_of("id = 1", ["id"])
     ('a parenthesis is not closed', 'it ends with `=`', '')
     """
@@ -65,7 +65,7 @@ def problem_of(condition: str, columns: Collection[str]) -> str:
     names = _columns_in(condition)
     known = {column.lower() for column in columns} | WITHOUT_PARENTHESES | UNITS
     unknown = next((name for name in names if name.lower() not in known), None)
-    return f"it names `{unknown}`, and the columns are {', '.join(columns)}" if unknown else ""
+    return f"there is no column `{unknown}`; the columns are {', '.join(columns)}" if unknown else ""
 
 
 def _columns_in(condition: str) -> list[str]:

@@ -92,7 +92,7 @@ def _blamed(
     with refused():
         problem = problem_of(where, layout.names)  # before Spark is started
         if problem:
-            raise WrongUsage(f"--where: {where!r} is not a condition on its rows: {problem}")
+            raise WrongUsage(f"--where: {where!r} is not a condition on the model's rows: {problem}")
         everything = RowVersions.of(layout, past.state)
         key = key_columns(layout, named_columns(keys, layout.names))
         versions = RowVersions(layout, everything.since, point.time, everything.began)

@@ -33,7 +33,10 @@ def writable(target: Target, models: Sequence[str]) -> list[DiscoveredShard]:
     for shard in shards:
         _, state = shard.opened()
         if state.dropped is not None:
-            raise WasDropped(f"{shard.relation}: was dropped; runs write nothing to it")
+            raise WasDropped(
+                f"{shard.relation} was dropped; if its model is still in the project, "
+                "`dbt run` builds it again"
+            )
     return shards
 
 

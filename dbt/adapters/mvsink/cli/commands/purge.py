@@ -176,7 +176,7 @@ def _check_condition(where: str, shard: DiscoveredShard) -> None:
     with refused():
         problem = problem_of(where, state.schema.names) if where else ""
     if problem:
-        raise WrongUsage(f"--where: {where!r} is not a condition on its rows: {problem}")
+        raise WrongUsage(f"--where: {where!r} is not a condition on the model's rows: {problem}")
 
 
 def _artifacts(project_dir: str, where: str) -> Iterator[str]:
