@@ -39,7 +39,7 @@ OF_TEXTS = ("server_side_parameters", "storage_options", "iceberg_catalog", "hea
 OTHERS = ("metastore_timeout", "formats")  # which only `check` reads
 SECRET = "DBT_ENV_SECRET"  # dbt has rules of its own for such variables
 _ENV_VAR = re.compile(
-    r"\{\{ *env_var\( *(?P<quote>['\"])(?P<name>\w+)(?P=quote) *"
+    r"(?<!\{)\{\{ *env_var\( *(?P<quote>['\"])(?P<name>\w+)(?P=quote) *"
     r"(?:, *(?P<other>['\"])(?P<default>[^'\"\\{}%#]*)(?P=other) *)?\) *\}\}"
 )
 _JINJA = re.compile(r"\{[{%#]|[#}%]\}")
