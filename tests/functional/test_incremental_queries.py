@@ -139,6 +139,31 @@ def test_queries_whose_changes_spark_could_refuse(quick, query):
     assert outcome(OnSpark(quick, Database({"a": a, "b": b, "e": e})), query, None) == "right"
 
 
+LATERAL = """
+select k, v from a, lateral explode(xs) as e(v)
+select * from a left join lateral explode(xs) as e(v) on true
+select k, v from a left join lateral posexplode(xs) as e(p, v) on v > 1 and p < k
+select k, v, w from a cross join lateral explode_outer(xs) e(v), lateral stack(2, v, k, v, k + 1) f(w, x) where w = v or v is null
+select v, count(*) n, max(k) m from a join lateral inline(transform(xs, x -> struct(x, x + 1 as y))) e(v, y) on y > v group by v
+select distinct k, y from a left join b using (k) left outer join lateral explode(sequence(a.k, w)) as e(y) on y <> b.k
+select k from b where exists (select 1 from a, lateral explode(xs) e(v) where v = b.k)
+select x.k, w from (select k, col from a left join lateral explode(xs) on true) x left join b on b.k = x.col
+"""
+
+
+@pytest.mark.parametrize("query", LATERAL.strip().splitlines())
+def test_lateral_joins_of_arrays(quick, query):
+    """Of NULL and empty ones, and of rows and elements that are there twice."""
+    old = [(1, [1, 1, 3]), (1, [1, 1, 3]), (2, []), (2, []), (3, None), (4, [None, 2]), (5, [2])]
+    change = [
+        ((1, [1, 1, 3]), -1), ((2, []), -1), ((2, None), 2), ((3, None), -1), ((3, [3, 2]), 1),
+        ((4, [None, 2]), -1), ((4, []), 1), ((6, [1, 1]), 2), ((None, [4]), 1),
+    ]  # fmt: skip
+    a = Table({"k": "int", "xs": "array<int>"}, old, change)
+    b = Table({"k": "int", "w": "int"}, [(1, 2), (3, 3), (3, 3)], [((3, 3), -1), ((2, 4), 1)])
+    assert outcome(OnSpark(quick, Database({"a": a, "b": b})), query, None) == "right"
+
+
 @pytest.mark.parametrize(
     ("kind", "decimals"),
     [("int", 0), *((f"decimal({p},{s})", s) for p, s in ((1, 0), (5, 2), (9, 9), (15, 2), (18, 0), (18, 10), (27, 2), (27, 10)))],

@@ -60,6 +60,16 @@ def test_nine_of_ten_operators_of_the_repository_have_a_witness(engine):
 
 WORST = """
 select * from db.t lateral view explode(l) e as x
+select * from db.t, lateral posexplode(l)
+select a, e.* from db.t, lateral explode(l) as e(v), lateral stack(2, v, a, e.v, b) f(v, w) where e.v > 1
+select t.a, d, v from db.t join db.u on t.a = u.k left join lateral explode_outer(l) e(v)
+select t.a, v, p from db.t, db.u left outer join lateral posexplode(sequence(u.d, t.b)) as e(p, v) on v > 1 and t.a = u.k or p = 0 -- few
+select v, count(*) n from db.t cross join lateral explode(l) v(v) lateral view outer explode(array(v, b)) f as w where w > 1 group by v
+select x, b from db.t inner join lateral inline_outer(array(s)) `on`(x, y) on `on`.y = c
+select a from db.t, lateral json_tuple(c, 'a', 'b') as `lateral`(a1, `on`) where a1 = `on`
+select a from db.t where exists (select 1 from db.u, lateral explode(array(d, k)) e(v) where u.k = t.a and v > 1)
+select a from db.t where a in (select * from values (1), (2), (2))
+with x as (select a, col from db.t, lateral explode(l)) select x.a, k, e.c from x, db.u, lateral explode(collection => array(u.d, x.col)) as e(c) union select b, a, a from db.w
 select * from db.t lateral view outer posexplode(l) e
 select a, x from (select a, explode(l) x from db.t) where x > 1
 select s.x, t.s.y, db.t.s.x as q from db.t where s.x > 1 -- a comment
@@ -211,6 +221,28 @@ TREES = {
     "a lost lateral view": (
         "select a from db.t lateral view explode(l) e as x",
         lambda read: body(read, laterals=()),
+    ),
+    "a lost lateral join": (
+        "select a from db.t, lateral explode(l) as e(x)",
+        lambda read: body(read, laterals=()),
+    ),
+    "a left lateral join taken for an inner one": (
+        "select a, x from db.t left join lateral explode(l) as e(x) on x > 1",
+        lambda read: body(read, laterals=(replace(read.tree.body.laterals[0], outer=False, join="inner"),)),
+    ),
+    "a lateral join without its ON": (
+        "select a, x from db.t join lateral explode(l) as e(x) on x > 1",
+        lambda read: body(read, laterals=(replace(read.tree.body.laterals[0], on=None),)),
+    ),
+    "lateral joins of the same columns, swapped": (
+        "select a, x from db.t, lateral explode(l) as e(x), lateral explode(array(x, b)) as f(y)",
+        lambda read: body(
+            read,
+            laterals=tuple(
+                replace(view, columns=other.columns)
+                for view, other in zip(read.tree.body.laterals, read.tree.body.laterals[::-1], strict=True)
+            ),
+        ),
     ),
     "a lost GROUP BY": ("select max(a) m from db.t group by b", without("GROUP")),
     "a lost key": (

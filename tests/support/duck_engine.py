@@ -121,6 +121,9 @@ def _node(node: exp.Expression) -> exp.Expression:
     ):
         node.set("alias", exp.TableAlias(this=exp.to_identifier("range"), columns=[exp.to_identifier("id")]))
         return node
+    if isinstance(node, exp.Lateral) and not node.args.get("view"):
+        assert type(node.this) is exp.Explode, node
+        return exp.Unnest(expressions=[node.this.this], alias=node.args["alias"])
     if isinstance(node, exp.TryCast):  # that is how a CAST of Spark's older dialect is read
         return exp.Cast(this=node.this, to=node.to)
     if isinstance(node, exp.Sum) and not isinstance(node.parent, exp.Window):

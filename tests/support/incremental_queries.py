@@ -60,8 +60,8 @@ def _value(random: Random, kind: str) -> object:
 @dataclass
 class Queries:
     """Draws queries. ``focus``: a kind of join that is drawn often, or of block (`group`, `window`,
-    `distinct`), or `clock`, `union`, `set`, `top rows`. ``equalities``: most conditions compare two
-    columns. ``plain``: blocks without groups, windows and comparisons of rows.
+    `distinct`), or `clock`, `union`, `set`, `top rows`, `lateral`. ``equalities``: most conditions
+    compare two columns. ``plain``: blocks without groups, windows and comparisons of rows.
     """
 
     random: Random
@@ -213,14 +213,29 @@ class Queries:
             # In parentheses: translated for DuckDB, a comma would bind as tightly as a join.
             more, right = self._one(depth) if self.random.random() < 0.6 else self.nest(0)
             text, scope = f"{text}, {more}", [*scope, *right]
-        arrays = [
-            f"{leaf.alias}.{name}" for leaf in scope for name, kind in leaf.columns if kind == "array<int>"
-        ]
-        if arrays and self.random.random() < 0.3:
-            alias = self.alias()
-            text += f"\nlateral view explode({self.random.choice(arrays)}) {alias} as e{alias}"
-            scope = [*scope, Leaf("", alias, [(f"e{alias}", "int")])]
+        arrays = [leaf for leaf in scope if any(kind == "array<int>" for _, kind in leaf.columns)]
+        if self.focus == "top rows":
+            return text, scope  # a sum of elements has no known type, so no LIMIT may be above it
+        while arrays and self.random.random() < (0.6 if self.focus == "lateral" else 0.3):
+            text, scope = self.exploded(text, scope, self.random.choice(arrays))
+            if "lateral view" in text:
+                break  # is behind all joins
         return text, scope
+
+    def exploded(self, text: str, scope: list[Leaf], leaf: Leaf) -> tuple[str, list[Leaf]]:
+        alias, array = self.alias(), self.column([leaf], "array<int>")
+        name = f"e{alias}"
+        call, made = f"explode({array})", Leaf("", alias, [(name, "int")])
+        forms = [
+            f"lateral view {call} {alias} as {name}",
+            f"cross join lateral {call} {alias}({name})",
+            f", lateral {call} as {alias}({name})",
+        ]
+        if leaf.text.split(" ")[0] in SCHEMA:  # its types are known
+            on = self.random.choice(["true", self.condition(scope, [made])])
+            kinds = ["join", "left join", "left outer join"]
+            forms += [f"{kind} lateral {call} as {alias}({name}) on {on}" for kind in kinds]
+        return f"{text}\n{self.random.choice(forms)}", [*scope, made]
 
     def joined(self, depth: int, joins: int) -> tuple[str, list[Leaf]]:
         first = self.leaf(depth)

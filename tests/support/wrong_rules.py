@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind
 from dbt.adapters.mvsink.incremental.terms import Terms
-from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, SetOp, leaves
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, LateralView, SetOp, leaves
 from dbt.adapters.mvsink.user_sql.algebra import blocks as blocks_of
 from dbt.adapters.mvsink.user_sql.inline_tables import SELECT
 
@@ -295,6 +296,19 @@ def in_another_order(item_columns):
     return lambda node: item_columns(node)[::-1]
 
 
+def with_other_words(words, others):
+    """A LATERAL join of a change with others of its words."""
+
+    def mutate(cut):
+        def wrong(self, part, side, edits=()):
+            right = cut(self, part, side, edits)
+            return re.sub(words, others, right) if isinstance(part, LateralView) else right
+
+        return wrong
+
+    return mutate
+
+
 def no_equal_rows(as_selects):
     return lambda text: as_selects(text).replace(SELECT, SELECT.replace("*/", "*/ distinct"))
 
@@ -305,6 +319,8 @@ BLOCKS = {
     "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
     "a join of sums is in the shard by other keys": (replaced.Replacing, "_of_join", with_keys_of_other_columns),
     "the columns of a generator in a set are in another order": (name_resolution, "item_columns", in_another_order),
+    "a LATERAL join of the preserved side is an inner one": (Writer, "cut", with_other_words("^left (outer )?join", "join")),
+    "a LATERAL join has no condition": (Writer, "cut", with_other_words(" on .*", " on true")),
     "VALUES have no equal rows": (change_plan, "as_selects", no_equal_rows),
     "NOT IN of a subquery has no NULL": (Terms, "_is_among", among_without_nulls),
     "a subquery in the select list is as it was": (Writer, "values_move", lambda right: lambda self, block: False),
@@ -354,6 +370,7 @@ MUTANTS = {
     "a conjunct is never NULL at one time only": (terms, "_null_only_by_columns", lambda right: lambda node: True),
 }  # fmt: skip
 FOCUS = {
+    "LATERAL": "lateral",
     "join of sums": "sums",
     "in a set": "set",
     "top rows": "top rows",

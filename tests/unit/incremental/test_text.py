@@ -87,6 +87,7 @@ def test_conjuncts_are_split_at_their_ands(where, expected):
         "select all a from t",
         "select /*+ broadcast(t) */ a from t -- end",
         "select a from t lateral view outer explode(x) e as f lateral view explode(f) g",
+        "select a from t, lateral explode(x) as e(f) left join lateral explode(f) on a > 1 lateral view explode(f) g",
         "with c(x) as (select 1), d as (select * from c) select * from d as e(y)",
         "((select a from t) -- the inner one )\n) order by a",
         "select max(a) over w, sum(a) over (partition by b, c order by d desc) from t window w as (partition by b)",

@@ -15,6 +15,7 @@ NARROW = [
     "select explode(map(a, b)), c from t union all select a, b, c from t",
     "select * from t lateral view explode(map(a, b)) e",
     "select e.*, c from t lateral view outer posexplode(map(a, b)) e",
+    "select e.*, c from t, lateral explode(map(a, b)) e",
     "select k, v from (select * from t) d(k, v)",
     "select k, v from t d(k, v)",
     "select * from values struct(1, 2), struct(3, 4)",
@@ -32,6 +33,8 @@ KNOWN = [
     "select * from (select explode(xs), c from t) d(x, c2) where x = 1",
     "select k, v from t lateral view explode(map(a, b)) e as k, v",
     "select col from t lateral view posexplode(xs) e",
+    "select k, v from t, lateral explode(map(a, b)) e(k, v)",
+    "select * from t left join lateral posexplode(xs) on true",
     "select * from values (1, 'a'), (-2, null) as v(x, y)",
 ]
 

@@ -176,8 +176,9 @@ class _Carriers:
         for start, end in tokens.marks():
             around = max((each for each in every_block(tree) if each.has(start)), key=lambda each: each.start)
             segment = next((each for each in segments if each.block is around), None)
-            ons = (join.on for join in joins(around.source) if join.on is not None)
-            if segment is None or any(on.has(start) and self.nodes[on].find(exp.Query) for on in ons):
+            below = [join.on for join in joins(around.source) if join.on is not None]
+            below += [part for view in around.laterals for part in view.parts]
+            if segment is None or any(part.has(start) and self.nodes[part].find(exp.Query) for part in below):
                 raise _InDoubt
             yield (start, end, f"timestamp_millis({segment.time})")
 

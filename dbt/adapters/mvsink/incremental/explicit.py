@@ -280,9 +280,14 @@ class _Text:
         return f"{text} as {self.alias(leaf)}" + (f"({sql.columns(columns)})" if columns else "")
 
     def _lateral(self, block: Block, view: LateralView) -> str:
-        columns = f" as {sql.columns(view.columns)}" if view.columns else ""
-        outer = " outer" if view.outer else ""
-        return f"lateral view{outer} {self._expression(block, view.call)} {self.alias(view)}{columns}"
+        names = sql.columns(view.columns)
+        call = f"{self._expression(block, view.call)} {self.alias(view)}"
+        if view.join is None:
+            outer = " outer" if view.outer else ""
+            return f"lateral view{outer} {call}" + (f" as {names}" if names else "")
+        on = "" if view.on is None else f" on {self._expression(block, view.on)}"
+        join = "left join" if view.outer else _JOINS[view.join]
+        return f"{join} lateral {call}" + (f"({names})" if names else "") + on
 
     def _inside(self, part: Fragment) -> list[Word]:
         return [word for word in self.stream if part.has(word.start)]

@@ -22,12 +22,13 @@ from dbt.adapters.mvsink.engine.sql import check_name
 from dbt.adapters.mvsink.engine.types import PADDED, SparkType
 from dbt.adapters.mvsink.incremental.keys import KeyKind, has_row_keys, keys_of, kind_of, merges, row_names
 from dbt.adapters.mvsink.incremental.lineage import type_of
-from dbt.adapters.mvsink.incremental.name_resolution import Names, generator_of
+from dbt.adapters.mvsink.incremental.name_resolution import Names, generator_of, own_columns
 from dbt.adapters.mvsink.incremental.terms import full_keys
 from dbt.adapters.mvsink.user_sql.algebra import (
     Block,
     Constant,
     Fragment,
+    LateralView,
     Leaf,
     Query,
     Refused,
@@ -59,6 +60,7 @@ _BEFORE_PARENTHESIS = keywords(
     "ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE ESCAPE EXCEPT EXISTS FOR FROM ILIKE IN INTERVAL IS LIKE NOT ON OR RLIKE REGEXP SOME THEN "
     "WHEN"
 )
+_MANY_FACES = re.compile(r"\b(?:float|double|variant|collate)\b", re.IGNORECASE)  # of one value
 _COLLATED = re.compile(r"\bcollate\b", re.IGNORECASE)
 
 
@@ -232,6 +234,20 @@ def _check_generator(block: Block, names: Names, part: Fragment, node: exp.Expr)
         )
 
 
+def _check_domain(block: Block, names: Names, view: LateralView) -> None:
+    """Refuse a LATERAL join with ON over what may be equal and differ. Spark joins with the rows of
+    distinct values, where -0.0 has become 0.0, unless it knows that they are distinct anyway.
+    """
+    for column in own_columns(names.nodes[view.call]):
+        kind = type_of(block, names, column)
+        if kind is None or _MANY_FACES.search(kind):
+            raise Refused(
+                f"LATERAL with ON over {column.name}, which is not certain to be of a type without -0.0: "
+                "write the condition into WHERE, or use LATERAL VIEW [OUTER]",
+                view.start,
+            )
+
+
 def _check_leaf(leaf: Leaf, names: Names) -> None:
     if isinstance(leaf, Constant):
         if leaf.function:
@@ -308,6 +324,9 @@ class Checks:
                 full_keys(join, block, self.names)
         for view in block.laterals:
             self._expression(block, view.call, stream, GENERATORS)
+            if view.on is not None:
+                self._expression(block, view.on, stream)
+                _check_domain(block, self.names, view)
         for leaf in leaves(block.source):
             if isinstance(leaf, Constant):
                 self._constant(leaf, stream)

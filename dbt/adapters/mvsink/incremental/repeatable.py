@@ -157,7 +157,7 @@ class Repeatable:
             return
         conditions = [join.on for join in joins(block.source) if join.on is not None]
         partitions = [part for window in block.windows for part in window.partition]
-        views = [view.call for view in block.laterals]
+        views = [part for view in block.laterals for part in view.parts]
         for part in (*block.where, *conditions, *views, *partitions):
             yield self._named(block, self.names.nodes[part], below)
         if "GROUP" in block.more:

@@ -104,13 +104,24 @@ Source = Relation | Derived | Constant | Nest | Join
 
 @dataclass(frozen=True, eq=False)
 class LateralView(Fragment):
-    """LATERAL VIEW [OUTER] ``call`` ``alias`` AS ``columns``."""
+    """LATERAL VIEW [OUTER] ``call`` ``alias`` AS ``columns``.
+
+    With a ``join``, it is LATERAL ``call`` AS ``alias(columns)`` and the comma or JOIN before it;
+    ``outer``: that is a LEFT JOIN. ``on``: its condition.
+    """
 
     call: Fragment
     function: str
     outer: bool
     alias: str | None
     columns: tuple[str, ...]
+    join: JoinKind | None = None
+    on: Fragment | None = None
+
+    @property
+    def parts(self) -> tuple[Fragment, ...]:
+        """Its expressions."""
+        return (self.call,) if self.on is None else (self.call, self.on)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,7 @@ _BEHIND_A_NAME = {
     "@": "time travel written by the user",
     "WITH": "a relation with options",
 }
+_LAST = "write it behind all other joins of its SELECT, or with what it joins in a derived table"
 
 
 def read(text: str) -> Query:
@@ -235,6 +236,7 @@ class _From:
 
     def __init__(self, reader: _Reader, ctes: Ctes):
         self.reader, self.tokens, self.ctes = reader, reader.tokens, ctes
+        self.joined: list[LateralView] = []  # behind all other joins
 
     def clause(self, low: int, high: int) -> tuple[Source, tuple[LateralView, ...]]:
         """The words behind FROM."""
@@ -245,7 +247,8 @@ class _From:
         ]
         stop = views[0] if views else high
         spans = zip(views, [*views[1:], high], strict=False)
-        return self._commas(low, stop), tuple(self._lateral_view(*span) for span in spans)
+        source = self._commas(low, stop)
+        return source, (*self.joined, *(self._lateral_view(*span) for span in spans))
 
     def _commas(self, low: int, high: int) -> Source:
         """A comma binds as tightly as a join, and all from the left: `a, b right join c` joins c to
@@ -253,10 +256,15 @@ class _From:
         """
         index, source = self._primary(low, high)
         while index < high:
-            if self.tokens.upper(index) == ",":
+            join = self.tokens.join_words(index)
+            if self._is_lateral(index, join):
+                index = self._lateral_join(index, join, high)
+            elif self.joined and (join or self.tokens.upper(index) == ","):
+                raise Refused(f"a join behind a LATERAL one: {_LAST}", self.tokens.at(index))
+            elif self.tokens.upper(index) == ",":
                 index, right = self._primary(index + 1, high)
                 source = Join(source.start, right.end, "comma", source, right)
-            elif join := self.tokens.join_words(index):
+            elif join:
                 index, source = self._join(index, join, source, high)
             else:
                 raise Refused("a FROM clause that cannot be analyzed", self.tokens.at(index))
@@ -290,7 +298,7 @@ class _From:
             raise Refused("a FROM clause that cannot be analyzed", self.tokens.at(low))
         upper = self.tokens.upper(low)
         if upper == "LATERAL":
-            raise Refused("a correlated derived table (LATERAL)", self.tokens.at(low))
+            raise Refused("LATERAL before all joins", self.tokens.at(low))
         if upper == "(":
             return self._parenthesized(low)
         if upper == "VALUES":
@@ -303,7 +311,10 @@ class _From:
             index, alias, _ = self._alias(close + 1)
             if alias:
                 raise Refused("an alias for a join in parentheses", self.tokens.at(low))
-            return index, Nest(self.tokens.at(low), self.tokens.end(index), self._commas(low + 1, close))
+            inner = self._commas(low + 1, close)
+            if self.joined:
+                raise Refused(f"a LATERAL join in parentheses: {_LAST}", self.joined[0].start)
+            return index, Nest(self.tokens.at(low), self.tokens.end(index), inner)
         query = self.reader.query(low + 1, close, self.ctes)
         index, alias, columns = self._alias(close + 1)
         return index, Derived(self.tokens.at(low), self.tokens.end(index), alias, columns, query)
@@ -357,6 +368,43 @@ class _From:
             return behind, None, ()
         behind, columns = self.tokens.name_list(behind)
         return behind, alias, columns
+
+    def _is_lateral(self, index: int, join: list[str]) -> bool:
+        """Whether a comma or ``join`` at ``index`` has LATERAL behind it."""
+        if not join and self.tokens.upper(index) != ",":
+            return False
+        first = index + (len(join) or 1)
+        return self.tokens.upper(first) == "LATERAL" and self.tokens.upper(first + 1) != "."
+
+    def _lateral_join(self, index: int, join: list[str], high: int) -> int:
+        """Reads a LATERAL generator, and adds it to those that are joined; the index behind it."""
+        start, kind = self.tokens.at(index), _KINDS.get(tuple(join[:-1])) if join else "comma"
+        if kind not in ("comma", "inner", "cross", "left"):
+            raise Refused(f"a LATERAL join of kind {' '.join(join)}", start)
+        first = index + (len(join) or 1) + 1
+        behind = first + 1
+        if self.tokens.upper(first) == "(":
+            raise Refused(
+                "a LATERAL subquery: join a derived table by its key, or write a generator itself, as in "
+                "`lateral explode(x) as e(v)`",
+                self.tokens.at(first - 1),
+            )
+        if behind >= high or self.tokens.upper(behind) != "(":
+            raise Refused("LATERAL other than with a generator", self.tokens.at(first - 1))
+        function, behind = self.tokens.name(first).lower(), self.tokens.closing(behind) + 1
+        call = self.tokens.fragment(first, behind)
+        index, alias, columns = self._alias(behind)
+        on: Fragment | None = None
+        if join and index < high and self.tokens.upper(index) == "ON":
+            first, index = index + 1, self._end_of_condition(index + 1, high)
+            on = self.tokens.fragment(first, index)
+        if kind == "left" and on is None and not function.endswith("_outer"):
+            raise Refused(
+                "LEFT JOIN LATERAL without ON, which Spark takes for an inner join: write ON true", start
+            )
+        end = self.tokens.end(index)
+        self.joined.append(LateralView(start, end, call, function, kind == "left", alias, columns, kind, on))
+        return index
 
     def _lateral_view(self, low: int, high: int) -> LateralView:
         start, index = self.tokens.at(low), low + 2

@@ -72,7 +72,7 @@ class _Trees:
                 _same(self._read(item.bare) == node.this, item)
         having = [block.more["HAVING"]] if "HAVING" in block.more else []
         on = (join.on for join in joins(block.source) if join.on is not None)
-        views = (view.call for view in block.laterals)
+        views = (part for view in block.laterals for part in view.parts)
         windows = (part for window in block.windows for part in (*window.partition, *window.order))
         for part in (*on, *views, *block.where, *having, *block.keys, *windows):
             self._read(part)
