@@ -306,12 +306,17 @@ def test_row_s_partition_values_go_by_the_columns_names_in_any_case(root):
     assert "select cast('x' as string) `p` from" in table.contents(0, wanted)
 
 
-def test_a_table_that_was_created_again_has_another_id(root):
+@pytest.mark.parametrize("versions", [1, 3], ids=["with fewer versions", "with the version that was bound"])
+def test_a_table_that_was_created_again_has_another_id_and_does_not_continue(root, versions):
     append(root, 1)
+    append(root, 2)
     before = DeltaInput(str(root)).newest()
     shutil.rmtree(root)
-    append(root, 1)
-    assert DeltaInput(str(root)).newest().table_id != before.table_id
+    for number in range(versions):
+        append(root, number)
+    table = DeltaInput(str(root))
+    assert table.newest().table_id != before.table_id
+    assert not table.continues(before)
 
 
 def test_row_e_a_file_whose_partition_values_cannot_be_read_is_left_out(root):

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from dbt.adapters.mvsink.published.table_log import TableLog
 from tests.long.published_tables import History
 
 MANY, ONE, OTHER, NEW = (1, "a", None), (2, "b", None), (3, "c", None), (4, "d", None)
@@ -63,6 +64,21 @@ def test_after_a_checkpoint_of_another_form_a_new_log_begins(tmp_path, form):
     added(history, {MANY: 2, ONE: -1})
     assert DeltaTable(history.table).version() == 0 and not history.difference()
     assert not [*path.parent.glob("*checkpoint*")]
+
+
+def test_a_truncated_log_keeps_the_commit_that_another_run_is_writing(tmp_path):
+    history = History(str(tmp_path / "s"), Random(1))
+    for key in (MANY, ONE, OTHER):
+        added(history, {key: 1})
+    newest, log = DeltaTable(history.table).version(), Path(history.table, "_delta_log")
+    unfinished = {ahead: log / f".{newest + ahead:020d}.json.5f2c" for ahead in (-1, 0, 1)}
+    for path in unfinished.values():
+        path.write_text("{}")
+    TableLog(history.table).truncate()
+    assert [ahead for ahead, path in unfinished.items() if path.exists()] == [1]
+    kept = {f"{newest:020d}.json", f"{newest:020d}.checkpoint.parquet", "_last_checkpoint"}
+    assert {path.name for path in log.iterdir() if not path.name.startswith(".")} == kept
+    assert not history.difference() and DeltaTable(history.table).version() == newest
 
 
 def added(history, rows):

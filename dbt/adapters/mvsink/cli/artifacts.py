@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 _LITERAL = re.compile(r"'((?:[^'\\]|\\.|'')*)'|\"((?:[^\"\\]|\\.|\"\")*)\"|\b(\d{4,})\b")
+MADE = ("compiled", "run")  # directories in the target; manifests and results are beside them
 SHORTEST = 3  # characters of a text; shorter ones are in every file
 AT_ONCE = 1 << 20  # bytes
 
@@ -31,15 +32,27 @@ def literals_of(condition: str) -> set[str]:
 
 
 def artifacts_with(project_dir: str, values: Collection[str]) -> tuple[list[str], list[str]]:
-    """Delete the files of dbt's target directory that contain one of the ``values``, and return
-    them; dbt makes them again. The second list are files of its log, which stay.
+    """Delete what dbt made in its target directory with one of the ``values``, and return these
+    files; dbt makes them again. The second list are files that stay: of its log, and what others
+    keep in the target directory, such as tables.
     """
     target, logs = _directories(project_dir)
-    made = list(_containing(target, values))
+    made: list[str] = []
+    others: list[str] = []
+    for path in _containing(target, values):
+        (made if _of_dbt(Path(path), target, Path(project_dir)) else others).append(path)
     for path in made:
         with suppress(FileNotFoundError):
             os.unlink(path)
-    return made, list(_containing(logs, values))
+    return made, [*others, *_containing(logs, values)]
+
+
+def _of_dbt(path: Path, target: Path, project: Path) -> bool:
+    """Whether dbt writes a file at this place; not known if the target has the project in it."""
+    if project.resolve().is_relative_to(target.resolve()):
+        return False
+    first, *rest = path.relative_to(target).parts
+    return not rest or first in MADE
 
 
 def _directories(project_dir: str) -> tuple[Path, Path]:

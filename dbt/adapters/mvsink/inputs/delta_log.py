@@ -151,6 +151,8 @@ class DeltaInput:
         """See `VersionedTable`. CREATE OR REPLACE gives the table another id, and goes on with its
         log. Raises `VersionsGone`.
         """
+        if bound.version > self.newest(plain=False).version:
+            return False
         return str(self._table(bound.version).metadata().id) == bound.table_id
 
     def between(self, before: int, after: int) -> Sequence[int]:

@@ -98,7 +98,7 @@ class ShardInput:
 
         Raises `HistoryGone` if its log or its files are gone.
         """
-        state = self._last_of(generation)
+        state = self.handle.last_of(generation)
         if state is None:
             raise HistoryGone(
                 self.id, f"generation {generation} is no longer in the log; the shard is of {self.generation}"
@@ -110,22 +110,6 @@ class ShardInput:
                 self.id, f"files of generation {generation} were removed; the shard is of {self.generation}"
             )
         return self._snapshot(state, time)
-
-    def _last_of(self, generation: int) -> ShardState | None:
-        """The newest version of a generation, found by binary search: generation numbers only
-        grow.
-        """
-        versions = [commit.version for commit in self.handle.history()]
-        newest: ShardState | None = None
-        low, high = 0, len(versions)
-        while low < high:
-            middle = (low + high) // 2
-            state = self.handle.state_at(versions[middle])
-            if state is None or state.generation <= generation:
-                newest, low = state or newest, middle + 1
-            else:
-                high = middle
-        return newest if newest is not None and newest.generation == generation else None
 
     def hold(self, holder: str, time: int, *, forward: bool = True) -> None:
         with self._translated():

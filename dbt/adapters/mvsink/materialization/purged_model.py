@@ -27,12 +27,19 @@ from dbt.adapters.mvsink.materialization.publish_table import brought_up_to_date
 from dbt.adapters.mvsink.physical import ERROR, SUMS
 from dbt.adapters.mvsink.published import is_published, recorded, table_of
 from dbt.adapters.mvsink.published.publication import forget_past
-from dbt.adapters.mvsink.shard import ShardClient, WriteHandle, collect_garbage, delete_dropped
+from dbt.adapters.mvsink.shard import ShardClient, ShardState, WriteHandle, collect_garbage, delete_dropped
 from dbt.adapters.mvsink.shard.delta import DeltaStorage
-from dbt.adapters.mvsink.shard.maintenance import NO_GRACE_MS, STAGED_GRACE_MS, Remains, remains
+from dbt.adapters.mvsink.shard.maintenance import (
+    NO_GRACE_MS,
+    REMOVED_GRACE_MS,
+    STAGED_GRACE_MS,
+    Remains,
+    remains,
+)
+from dbt.adapters.mvsink.shard.state import KeptGeneration
 from dbt.adapters.mvsink.shard_sql import Layout
 from dbt.adapters.mvsink.shard_sql.published_view import PublishedView
-from dbt.adapters.mvsink.sink.purging import Matches, Purged, PurgeRequest, matches, purge
+from dbt.adapters.mvsink.sink.purging import Matches, Purged, PurgeRequest, matches, purge, time_for
 
 
 @dataclass(frozen=True)
@@ -101,15 +108,15 @@ class PurgedModel:
         asked = matches(request, Layout.of(self.handle, state), self.engine)
         since = state.since.stored()
         through = max(since, asked.last or 0, request.before or 0)
-        kept = sum(1 for each in state.kept if each.until > request.time)
-        renewed = bool(asked.contents) and not request.appends
+        kept = sum(1 for each in _kept(request, state) if request.where or each.end <= (request.before or 0))
+        renewed = bool(asked.contents) and time_for(request, state) is None
         return PurgeAnswer(asked.contents, asked.updates, asked.errors, since, through, kept, renewed)
 
     def purge(self, request: PurgeRequest) -> PurgeAnswer:
         """Purge everything. Raises `LostToOthers`, and `EngineError` for a wrong condition before
         anything is written.
         """
-        kept = len(self.handle.state().kept)
+        kept = _kept(request, self.handle.state())
         done = purge(request, self.handle, self.engine)
         warnings = self._shown_again()
         failpoints.reach("purge shown")
@@ -124,7 +131,7 @@ class PurgedModel:
         asked = done.matches
         return PurgeAnswer(
             asked.contents, asked.updates, asked.errors, done.before, done.since,
-            kept, done.renewed, deleted, left, warnings,
+            len(kept) - len(_kept(request, self.handle.state())), done.renewed, deleted, left, warnings,
         )  # fmt: skip
 
     def _shown_again(self) -> tuple[str, ...]:
@@ -184,13 +191,14 @@ class PurgedModel:
         return Left(name, files=files + len(remains(handle).removed))
 
     def _collected(self, request: PurgeRequest, handle: WriteHandle) -> int:
-        staged = NO_GRACE_MS if request.despite_readers else STAGED_GRACE_MS
+        now = request.despite_readers
+        needed = not now and handle.holds_before(handle.state())
         return len(
             collect_garbage(
                 handle,
-                staged_grace_ms=staged,
-                removed_grace_ms=NO_GRACE_MS,
-                despite_leases=request.despite_readers,
+                staged_grace_ms=NO_GRACE_MS if now else STAGED_GRACE_MS,
+                removed_grace_ms=REMOVED_GRACE_MS if needed else NO_GRACE_MS,
+                despite_leases=now,
             )
         )
 
@@ -204,11 +212,12 @@ class PurgedModel:
             since, through = done.since, done.through
         else:
             since = through = done.since
-        holds = {name: at for name, at in state.holds.items() if at < through}
-        shown = len(set(rest.removed) & handle.storage.published())
+        holds = {name: at for name, at in state.holds.items() if at < through} | handle.holds_before(state)
+        removed = set(rest.removed) - _young(request, handle, state)
+        shown = len(removed & handle.storage.published())
         leased = not rest.leased.is_empty()
         return Left(
-            "", still.updates, still.errors, since, through, holds, leased, len(rest.removed), shown, staged
+            "", still.updates, still.errors, since, through, holds, leased, len(removed), shown, staged
         )
 
     def _staged(self, request: PurgeRequest, rest: Remains, layout: Layout) -> tuple[str, ...]:
@@ -227,6 +236,21 @@ class PurgedModel:
             return bool(self.engine.query(query, "purge: staged"))
         except EngineError:
             return True
+
+
+def _kept(request: PurgeRequest, state: ShardState) -> list[KeptGeneration]:
+    """The earlier generations that can be read at the request's time."""
+    return [each for each in state.kept if each.until > request.time]
+
+
+def _young(request: PurgeRequest, handle: WriteHandle, state: ShardState) -> set[str]:
+    """The files of earlier generations that a purge by age leaves: all of their history is
+    younger.
+    """
+    if request.where or request.before is None:
+        return set()
+    kept = [each.last for each in handle.kept_generations(state)]
+    return {file.path for each in kept if request.before <= each.since.stored() for file in each.files}
 
 
 def _reached(request: PurgeRequest, still: Matches, done: Purged) -> bool:

@@ -178,7 +178,15 @@ class TableLog(TableStore, LogStore):
         self.checkpoint()
         newest = self.checkpointed()
         files = [file.path for file in self.list_files(LOG)]
-        self.delete([path for path in files if (version := version_of(path)) is None or version < newest])
+        self.delete([path for path in files if _before(path, newest)])
+
+
+def _before(path: str, newest: int) -> bool:
+    """Whether a file of the log has nothing that version ``newest`` and later ones need. A commit
+    that is being written (`TableStore.put`) stays, unless another one has its version.
+    """
+    version, unfinished = version_of(path), path.removeprefix(f"{LOG}/").startswith(".")
+    return version is None or version < newest + unfinished
 
 
 def version_of(path: str) -> int | None:
@@ -187,12 +195,14 @@ def version_of(path: str) -> int | None:
 
     >>> version_of("_delta_log/00000000000000000007.json")
     7
+    >>> version_of("_delta_log/.00000000000000000008.json.5f2c")
+    8
     >>> version_of("_delta_log/_sidecars/a.parquet")
     """
     name = path.removeprefix(f"{LOG}/")
     if name == LAST_CHECKPOINT.rpartition("/")[2]:
         return sys.maxsize
-    digits = name.partition(".")[0]
+    digits = name.removeprefix(".").partition(".")[0]
     return int(digits) if digits.isdecimal() else None
 
 

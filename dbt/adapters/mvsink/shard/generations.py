@@ -50,12 +50,17 @@ def ended(kept: tuple[KeptGeneration, ...], since: Antichain) -> tuple[KeptGener
     return tuple(each if since.less_than(Antichain.of(each.end)) else replace(each, until=0) for each in kept)
 
 
-def giving_up(state: ShardState, since: Antichain) -> Change | None:
-    """Give up history before ``since``, in earlier generations too; None if there is none."""
-    kept = ended(state.kept, since)
-    if (since, kept) == (state.since, state.kept):
+def giving_up(state: ShardState, since: Antichain, *, despite_holds: bool = False) -> Change | None:
+    """Give up history before ``since``, in earlier generations too; None if there is none. Holds
+    keep what they need, unless ``despite_holds``.
+    """
+    bounded = since.meet(state.upper)
+    for hold in () if despite_holds else state.holds.values():
+        bounded = bounded.meet(Antichain.of(hold))
+    moved, kept = state.since.join(bounded), ended(state.kept, bounded)
+    if (moved, kept) == (state.since, state.kept):
         return None
-    return Change("advance", {"since": since, "kept": kept})
+    return Change("advance", {"since": moved, "kept": kept})
 
 
 def unexpired(state: ShardState, now: int) -> tuple[KeptGeneration, ...]:

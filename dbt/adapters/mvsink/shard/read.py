@@ -54,6 +54,31 @@ class Handle:
         """
         return readable_generations(state, wall_clock.now_ms(), self.state_at)
 
+    def last_of(self, generation: int) -> ShardState | None:
+        """The newest version of a ``generation``, by binary search: their numbers only grow. None
+        if the log no longer has it. Its files may be gone.
+        """
+        versions = [commit.version for commit in self.history()]
+        newest: ShardState | None = None
+        low, high = 0, len(versions)
+        while low < high:
+            middle = (low + high) // 2
+            state = self.state_at(versions[middle])
+            if state is None or state.generation <= generation:
+                newest, low = state or newest, middle + 1
+            else:
+                high = middle
+        return newest if newest is not None and newest.generation == generation else None
+
+    def holds_before(self, state: ShardState) -> dict[str, int]:
+        """The holds of those that may not have read ``state``'s generation yet, by holder (ms).
+        They need the files of the one before it, to learn what the new one has changed.
+        """
+        last = self.last_of(state.generation - 1) if state.generation else None
+        if last is None:  # the log no longer has it, and its files went long ago
+            return {}
+        return {name: time for name, time in state.holds.items() if Antichain.of(time).less_than(last.upper)}
+
     def newest_run(self) -> Commit | None:
         """The newest commit of a run, which moved the upper; None if the log no longer has one."""
         for newest in (FEW, None):

@@ -303,14 +303,13 @@ class WriteHandle(StagingHandle):
         return self.versions.commit(decide).since
 
     def give_up_history(self, since: Antichain, *, despite_readers: bool = False) -> Antichain:
-        """Release history before ``since``, earlier generations included; returns the shard's since
-        afterwards. Holds and leases keep it back, unless ``despite_readers``.
+        """Release history before ``since``, and earlier generations that end there; returns the
+        shard's since afterwards. Holds and leases keep it back, unless ``despite_readers``.
         """
 
         def decide(state: ShardState) -> Change | None:
-            if despite_readers:
-                return generations.giving_up(state, state.since.join(since.meet(state.upper)))
-            return generations.giving_up(state, transitions.advance_since(state, self._without_leases(since)))
+            until = since if despite_readers else self._without_leases(since)
+            return generations.giving_up(state, until, despite_holds=despite_readers)
 
         return self.versions.commit(decide, CommitNote(purpose="history given up")).since
 

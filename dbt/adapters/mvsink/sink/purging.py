@@ -131,9 +131,11 @@ def purge(request: PurgeRequest, handle: WriteHandle, engine: Engine) -> Purged:
         failpoints.reach("rows purged")
     state, shard = upkeep.folded(handle.state())
     now = matches(request, shard, engine)
-    through = max(before, now.last or 0, *([] if request.before is None else [request.before]))
-    through = min(through, newest_time(state))
-    since = handle.give_up_history(Antichain.of(through), despite_readers=request.despite_readers)
+    # what earlier generations have is not counted, so a condition ends all of them
+    wanted = max(before, now.last or 0) if request.where else request.before or 0
+    wanted = min(wanted, newest_time(state))
+    since = handle.give_up_history(Antichain.of(wanted), despite_readers=request.despite_readers)
+    through = max(before, wanted)
     failpoints.reach("history given up")
     if now.updates or request.before is not None:
         _settle(engine, handle)
@@ -158,14 +160,22 @@ def _without_rows(
     rows = shard.updates(f"{items}, {DIFF}", f"{ERROR} is null and ({request.where}\n)")
     chosen = net(shard.columns, [ERROR], rows, "<> 0")
     negated = f"select {items}, -{DIFF} {DIFF} from (\n{chosen}\n)"
-    creation = creation_of(state)
-    due = decide(request.refresh.schedule(creation), creation, state.upper, request.time)
-    if request.appends and due.time is not None:
-        description = BatchDescription(state.upper, due.upper)
-        _append(request, handle, engine, shard, negated, due.time, description)
+    due = time_for(request, state)
+    if due is not None:
+        time, upper = due
+        _append(request, handle, engine, shard, negated, time, BatchDescription(state.upper, upper))
         return False
     _renew(request, handle, engine, state, shard, negated)
     return True
+
+
+def time_for(request: PurgeRequest, state: ShardState) -> tuple[int, Antichain] | None:
+    """The time (ms) of the append that removes the rows, and the upper after it. None if no time is
+    free for one: then a new generation begins.
+    """
+    creation = creation_of(state)
+    due = decide(request.refresh.schedule(creation), creation, state.upper, request.time)
+    return None if due.time is None or not request.appends else (due.time, due.upper)
 
 
 def _append(

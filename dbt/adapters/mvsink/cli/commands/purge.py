@@ -262,7 +262,7 @@ def _forecast(answer: Mapping[str, Any], question: PurgeQuestion) -> Iterator[st
     if answer["generations"]:
         yield f"  {answer['generations']} earlier generation(s) can no longer be read"
     if answer["renewed"]:
-        yield "  a new generation begins: models that read it evaluate once, and tasks that watch it must be reset"
+        yield "  a new generation begins: models that read it evaluate once, and tasks that watch it take the difference as one change"
 
 
 def _elsewhere(purging: Purging, others: Mapping[str, int | None], downstream: bool) -> Iterator[str]:
