@@ -38,6 +38,7 @@ _TYPES = {
     "int": "int",
     "string": "varchar",
     "bigint": "bigint",
+    "map<string,int>": "map(varchar, int)",
 }
 
 
@@ -60,7 +61,14 @@ class Table:
 
 
 def _key(row: Row) -> Row:
-    return tuple(tuple(value) if isinstance(value, list) else value for value in row)
+    return tuple(_comparable(value) for value in row)
+
+
+def _comparable(value: object) -> object:
+    """A map has no order, as in the sink."""
+    if isinstance(value, dict):
+        return frozenset(value.items())
+    return tuple(value) if isinstance(value, list) else value
 
 
 def consolidated(rows: Sequence[Row]) -> Counter[Row]:
@@ -206,6 +214,8 @@ def _literal(value: object) -> str:
         return "null"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return f"map {{{', '.join(f'{key!r}: {_literal(each)}' for key, each in value.items())}}}"
     return f"epoch_ms({int(value)})" if isinstance(value, Millis) else repr(value)
 
 

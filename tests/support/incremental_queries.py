@@ -8,9 +8,19 @@ from random import Random
 
 from tests.support.incremental_database import Millis, Table
 from tests.support.incremental_shapes import Shape, Source, grouped, numbered, over_groups, whole, windowed
-from tests.support.incremental_sources import SCHEMA, Column, Leaf, below, chain, full_chain, joined_sums
+from tests.support.incremental_sources import (
+    MAPS,
+    SCHEMA,
+    Column,
+    Leaf,
+    below,
+    chain,
+    full_chain,
+    joined_sums,
+)
 
 NOW = "timestamp_millis(5000L) /* mv_now */"
+MAP = "map<string,int>"
 _JOINS = [
     "join",
     "inner join",
@@ -26,7 +36,7 @@ _JOINS = [
 def tables(random: Random) -> dict[str, Table]:
     """Contents with NULLs and duplicates; changes with pairs that cancel; tables that are or get
     empty."""
-    return {name: _table(random, columns) for name, columns in SCHEMA.items()}
+    return {name: _table(random, columns) for name, columns in {**SCHEMA, **MAPS}.items()}
 
 
 def _table(random: Random, columns: dict[str, str]) -> Table:
@@ -38,6 +48,8 @@ def _table(random: Random, columns: dict[str, str]) -> Table:
     come = [_row(random, columns) for _ in range(random.randint(0, 3))]
     idle = [_row(random, columns) for _ in range(random.randint(0, 2))]
     change = [*((row, -1) for row in gone), *((row, 1) for row in come)]
+    if MAP in columns.values():  # equal rows, of which inputs have no change
+        idle = [tuple(_reversed(value) for value in row) for row in old if row not in gone]
     change += [pair for row in idle for pair in ((row, 2), (row, -1), (row, -1))]
     random.shuffle(change)
     return Table(columns, old, change or [(_row(random, columns), 1)])
@@ -47,6 +59,15 @@ def _row(random: Random, columns: dict[str, str]) -> tuple[object, ...]:
     return tuple(_value(random, kind) for kind in columns.values())
 
 
+def first_key(column: str) -> str:
+    """An INT that differs for equal maps."""
+    return f"case when map_keys({column})[0] = 'a' then 1 end"
+
+
+def _reversed(value: object) -> object:
+    return dict([*value.items()][::-1]) if isinstance(value, dict) else value
+
+
 def _value(random: Random, kind: str) -> object:
     if random.random() < 0.15:
         return None
@@ -54,14 +75,17 @@ def _value(random: Random, kind: str) -> object:
         return Millis(random.randint(0, 10) * 1000)
     if kind == "array<int>":
         return [_value(random, "int") for _ in range(random.randint(0, 2))]
+    if kind == MAP:
+        return {key: _value(random, "int") for key in random.sample("abc", random.randint(0, 3))}
     return random.randint(0, 3)
 
 
 @dataclass
 class Queries:
     """Draws queries. ``focus``: a kind of join that is drawn often, or of block (`group`, `window`,
-    `distinct`), or `clock`, `union`, `set`, `top rows`, `lateral`. ``equalities``: most conditions
-    compare two columns. ``plain``: blocks without groups, windows and comparisons of rows.
+    `distinct`), or `clock`, `union`, `set`, `top rows`, `lateral`, `maps` (some uses of which are
+    refused). ``equalities``: most conditions compare two columns. ``plain``: blocks without groups,
+    windows and comparisons of rows.
     """
 
     random: Random
@@ -136,12 +160,14 @@ class Queries:
         draw = self.random.random()
         often = {"group": 0.6, "window": 0.6, "subquery": 0.3}.get(self.focus, 0.0)
         focused = self.random.random() < often
-        if self.plain or (draw > 0.35 and not focused):
+        if self.plain or (draw > 0.35 and not focused) or MAP in (kinds or ()):
             return None
         columns: dict[str, list[str]] = {}
         for leaf in scope:
             for name, kind in leaf.columns:
                 columns.setdefault(kind, []).append(f"{leaf.alias}.{name}")
+                if kind == MAP:
+                    columns.setdefault("int", []).append(f"{leaf.alias}.{name}['a']")
         scalar = self.scalar if self.focus == "subquery" and not self.equalities else None
         source, free = Source(self.random, columns, self.equalities, scalar), kinds is None
         wanted = kinds or ["int", *self.random.choices(["int", "int", "timestamp", "string"], k=2)]
@@ -171,7 +197,14 @@ class Queries:
             "int",
             *self.random.choices(["int", "int", "timestamp", "string"], k=self.random.randint(0, 2)),
         ]
+        if kinds is None and self.focus == "maps":
+            wanted = [*wanted, *self.random.choice([[], [MAP]])]
         items = [f"{self.expression(scope, kind)} as c{number}" for number, kind in enumerate(wanted)]
+        if wanted[-1] == MAP and kinds is None and self.random.random() < 0.1:
+            alias, shown = self.alias(), self.column(scope, MAP)
+            items += [f"{shown} as {alias}m", f"{first_key(f'{alias}m')} as {alias}k"]
+            columns = [(f"c{number}", kind) for number, kind in enumerate(wanted)]
+            return ", ".join(items), [*columns, (f"{alias}m", MAP), (f"{alias}k", "int")]
         return ", ".join(items), [(f"c{number}", kind) for number, kind in enumerate(wanted)]
 
     def expression(self, scope: list[Leaf], kind: str) -> str:
@@ -181,6 +214,8 @@ class Queries:
             return self.scalar(scope)
         if kind == "string":
             return f"cast({one} as string)"
+        if kind == MAP:
+            return self.column(scope, MAP)
         if kind == "timestamp":
             return self.column(scope, "timestamp")
         other = self.column(scope, "int")
@@ -198,11 +233,27 @@ class Queries:
 
     def column(self, scope: list[Leaf], kind: str) -> str:
         fitting = [f"{leaf.alias}.{name}" for leaf in scope for name, each in leaf.columns if each == kind]
-        empty = "cast(null as timestamp)" if kind == "timestamp" else "1"
+        if kind == "int" and self.focus == "maps":
+            maps = [f"{leaf.alias}.{name}" for leaf in scope for name, each in leaf.columns if each == MAP]
+            fitting += [self.looked_up(each) for each in maps]
+        empty = {"timestamp": "cast(null as timestamp)", MAP: "map('b', 1, 'a', 2)"}.get(kind, "1")
         return self.random.choice(fitting) if fitting else empty
 
+    def looked_up(self, column: str) -> str:
+        key = self.random.choice("abc")
+        if self.random.random() < 0.1:
+            return first_key(column)
+        return self.random.choice(
+            [
+                f"{column}['{key}']",
+                f"element_at({column}, '{key}')",
+                f"try_element_at({column}, '{key}')",
+                f"cast({column} is null as int)",
+            ]
+        )
+
     def tree(self, depth: int) -> tuple[str, list[Leaf]]:
-        if not (self.equalities or self.plain) and self.random.random() < (
+        if not (self.equalities or self.plain or self.focus == "maps") and self.random.random() < (
             0.3 if self.focus == "full join" else 0.01
         ):
             return full_chain(self)
@@ -399,8 +450,9 @@ class Queries:
         return self.relation(alias)
 
     def relation(self, alias: str) -> Leaf:
-        name = self.random.choice(list(SCHEMA))
-        return Leaf(f"{name} as {alias}", alias, list(SCHEMA[name].items()))
+        schema = MAPS if self.focus == "maps" and self.random.random() < 0.7 else SCHEMA
+        name = self.random.choice(list(schema))
+        return Leaf(f"{name} as {alias}", alias, list(schema[name].items()))
 
     def alias(self) -> str:
         self.aliases += 1

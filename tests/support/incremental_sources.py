@@ -11,6 +11,7 @@ SCHEMA = {
     "t1": {"k": "int", "w": "int", "ts": "timestamp", "xs": "array<int>"},
     "t2": {"k": "int", "u": "int"},
 }
+MAPS = {"t3": {"k": "int", "m": "map<string,int>"}}  # that are drawn with the focus `maps`
 Column = tuple[str, str]  # an expression and its type
 
 

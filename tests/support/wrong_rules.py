@@ -10,6 +10,7 @@ from dbt.adapters.mvsink.incremental import (
     blocks,
     change_plan,
     keys,
+    maps,
     name_resolution,
     replaced,
     terms,
@@ -20,7 +21,7 @@ from dbt.adapters.mvsink.incremental.blocks import Changes
 from dbt.adapters.mvsink.incremental.compose import Side, Writer
 from dbt.adapters.mvsink.incremental.keys import Key, KeyKind
 from dbt.adapters.mvsink.incremental.terms import Terms
-from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, LateralView, SetOp, leaves
+from dbt.adapters.mvsink.user_sql.algebra import Block, Derived, LateralView, Relation, SetOp, leaves
 from dbt.adapters.mvsink.user_sql.algebra import blocks as blocks_of
 from dbt.adapters.mvsink.user_sql.inline_tables import SELECT
 
@@ -313,7 +314,14 @@ def no_equal_rows(as_selects):
     return lambda text: as_selects(text).replace(SELECT, SELECT.replace("*/", "*/ distinct"))
 
 
+def maps_of_relations_only(kinds):
+    return lambda self, owner, name: kinds(self, owner, name) if isinstance(owner, Relation) else iter(())
+
+
 BLOCKS = {
+    "maps are like other values": (maps.Maps, "check", lambda right: lambda self, tree: None),
+    "maps of derived tables are like other values": (maps.Maps, "_kinds", maps_of_relations_only),
+    "maps under an alias are like other values": (maps, "_add", lambda right: lambda aliases, alias, kinds: None),
     "a full join by the first column of a merged one": (terms, "_merged_from", first_column_alone),
     "a full join by the first of several columns": (terms, "_first_of", first_of_columns_alone),
     "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
@@ -371,6 +379,7 @@ MUTANTS = {
 }  # fmt: skip
 FOCUS = {
     "LATERAL": "lateral",
+    "maps": "maps",
     "join of sums": "sums",
     "in a set": "set",
     "top rows": "top rows",

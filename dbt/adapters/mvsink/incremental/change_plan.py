@@ -14,6 +14,7 @@ from dbt.adapters.mvsink.incremental.adding import Adding, adding
 from dbt.adapters.mvsink.incremental.blocks import Changes, Scoped
 from dbt.adapters.mvsink.incremental.compose import Clock, Marks, Rewriting, Sides, Writer
 from dbt.adapters.mvsink.incremental.keys import KeyKind, kind_of
+from dbt.adapters.mvsink.incremental.maps import Maps
 from dbt.adapters.mvsink.incremental.name_resolution import ColumnsOf, Names, outer_blocks
 from dbt.adapters.mvsink.incremental.refuse import (
     Checks,
@@ -243,6 +244,7 @@ def _analysed(text: str, columns_of: ColumnsOf, allowed: Collection[str]) -> Ana
     for key, (name, columns) in described.items():
         check_types(name, [column for column in columns if column[0].lower() in used[key]])
         check_names(words(text), name, used[key])
+    Maps(text, names).check(tree)
     relations = {
         name: tuple(column for column in lowered[key] if column in used[key])
         for key, (name, _) in described.items()

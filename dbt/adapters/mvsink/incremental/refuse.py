@@ -19,7 +19,7 @@ from sqlglot import exp
 from dbt.adapters.mvsink.engine import UnsupportedType, parse_type
 from dbt.adapters.mvsink.engine.errors import SubstitutedName
 from dbt.adapters.mvsink.engine.sql import check_name
-from dbt.adapters.mvsink.engine.types import PADDED, SparkType
+from dbt.adapters.mvsink.engine.types import PADDED
 from dbt.adapters.mvsink.incremental.keys import KeyKind, has_row_keys, keys_of, kind_of, merges, row_names
 from dbt.adapters.mvsink.incremental.lineage import type_of
 from dbt.adapters.mvsink.incremental.name_resolution import Names, generator_of, own_columns
@@ -177,23 +177,19 @@ def _check_call(name: str, at: int, behind: Sequence[str], allowed: Collection[s
 
 
 def check_types(relation: str, columns: Iterable[tuple[str, str]]) -> None:
-    """Refuse columns whose equal values can differ, or that cannot be compared."""
+    """Refuse columns whose equal values can differ, or that cannot be compared. What may be done
+    with maps depends on the query (`maps`).
+    """
     for name, kind in columns:
         if _COLLATED.search(kind):
             raise Refused(f"column {name} of {relation} has a collation")
         if PADDED.search(kind):
             raise Refused(f"column {name} of {relation} is of type {kind}, which Spark pads to compare it")
         try:
-            comparable = _comparable(parse_type(kind, name))
+            parse_type(kind, name)
         except UnsupportedType:
-            comparable = False
-        if not comparable:
-            raise Refused(f"column {name} of {relation} is of type {kind}, which cannot be compared")
-
-
-def _comparable(kind: SparkType) -> bool:
-    inner = [*kind.inner, *(field.type for field in kind.fields)]
-    return kind.name != "map" and all(map(_comparable, inner))
+            reason = f"column {name} of {relation} is of type {kind}, which cannot be compared"
+            raise Refused(reason) from None
 
 
 def check_widths(query: Query, names: Names) -> None:
