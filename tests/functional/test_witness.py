@@ -21,7 +21,7 @@ COLUMNS = {
     "db.t": [("a", "int"), ("b", "int"), ("c", "string"), ("s", "struct<x:int,y:string>"), ("l", "array<int>")],
     "db.u": [("k", "int"), ("d", "int"), ("a", "int")],
     "db.w": [("a", "int"), ("b", "int")],
-    "db.m": [("a", "int"), ("m", "map<string,int>"), ("n", "array<struct<o:map<string,int>>>")],
+    "db.maps": [("a", "int"), ("m", "map<string,int>"), ("n", "array<struct<o:map<string,int>>>")],
 }  # fmt: skip
 
 
@@ -118,8 +118,8 @@ select posexplode(l) as (l, a), b from db.t where a > 1
 select posexplode(l), c from db.t union select k, d, 'x' from db.u
 select p, count(*) n from (select stack(2, a, c, b, 'x') as (p, q), b from db.t) d group by p
 select inline_outer(array(s)) (x, y), a from db.t
-select m, n, m['k'] as k, m.j, db.m.m.i as i, n[0].o['k'] as l from db.m where m is not null and map_contains_key(m, 'k')
-with c(p, q) as (select m, a from db.m) select p as r, r['k'] as k, try_element_at(p, 'j') as j from c x join db.u on x.p.a = u.k
+select m, n, m['k'] as k, m.j, q.m.i as i, n[0].o['k'] as l from db.maps q where m is not null and map_contains_key(m, 'k')
+with c(p, q) as (select m, a from db.maps) select p as r, r['k'] as k, try_element_at(p, 'j') as j from c x join db.u on x.p.a = u.k
 with f as (select a, b from db.t where a > 1 order by a, b desc limit 5) select u.k, f.b from db.u join f on u.k = f.a -- few
 """
 
