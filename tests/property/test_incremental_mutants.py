@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from sqlglot.errors import ParseError
 
-from dbt.adapters.mvsink.incremental import filtering, lineage, restrict, terms, unnest
+from dbt.adapters.mvsink.incremental import NotIncremental, filtering, lineage, maps, restrict, terms, unnest
 from dbt.adapters.mvsink.incremental.terms import Terms
 from dbt.adapters.mvsink.user_sql.algebra import leaves
 from tests.property.test_incremental import case, differs, differs_restricted
@@ -20,7 +20,7 @@ from tests.support import incremental_database
 from tests.support.incremental_database import Database, Millis, Table
 from tests.support.incremental_narrowed import restricted
 from tests.support.incremental_queries import tables
-from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window
+from tests.support.wrong_rules import BLOCKS, FOCUS, MUTANTS, keys_of_the_first_window, maps_of_relations_only
 
 WITHIN = 600  # cases
 
@@ -95,6 +95,33 @@ def test_a_subquery_that_is_another_join_is_noticed_by_a_query(wrong, monkeypatc
     assert database.change(query, clock) == database.difference(query, clock)
     monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
     assert database.change(query, clock) != database.difference(query, clock)
+
+
+MAPS = {  # which random queries rarely notice
+    "maps of derived tables are like other values": (
+        maps.Maps,
+        "_kinds",
+        maps_of_relations_only,
+        "select map_keys(x.n) as keys from (select m as n from a) x",
+    ),
+    "maps under an alias are like other values": (
+        maps,
+        "_add",
+        lambda right: lambda aliases, alias, kinds: None,
+        "select m as n, map_keys(n) as keys from a",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", MAPS)
+def test_an_order_of_entries_that_is_shown_is_noticed_by_a_query(wrong, monkeypatch):
+    owner, name, mutate, query = MAPS[wrong]
+    equal = (1, {"b": 2, "a": 1})
+    a = Table({"k": "int", "m": "map<string,int>"}, [(1, {"a": 1, "b": 2})], [(equal, 1), (equal, -1)])
+    database = Database({"a": a})
+    assert isinstance(database.plan(query), NotIncremental)
+    monkeypatch.setattr(owner, name, mutate(getattr(owner, name)))
+    assert database.change(query) != database.difference(query)
 
 
 NAMED = {  # which random queries rarely notice

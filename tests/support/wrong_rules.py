@@ -320,8 +320,6 @@ def maps_of_relations_only(kinds):
 
 BLOCKS = {
     "maps are like other values": (maps.Maps, "check", lambda right: lambda self, tree: None),
-    "maps of derived tables are like other values": (maps.Maps, "_kinds", maps_of_relations_only),
-    "maps under an alias are like other values": (maps, "_add", lambda right: lambda aliases, alias, kinds: None),
     "a full join by the first column of a merged one": (terms, "_merged_from", first_column_alone),
     "a full join by the first of several columns": (terms, "_first_of", first_of_columns_alone),
     "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
