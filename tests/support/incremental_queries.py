@@ -15,8 +15,11 @@ from tests.support.incremental_sources import (
     Leaf,
     below,
     chain,
+    first_key,
     full_chain,
+    in_another_order,
     joined_sums,
+    looked_up,
 )
 
 NOW = "timestamp_millis(5000L) /* mv_now */"
@@ -49,7 +52,7 @@ def _table(random: Random, columns: dict[str, str]) -> Table:
     idle = [_row(random, columns) for _ in range(random.randint(0, 2))]
     change = [*((row, -1) for row in gone), *((row, 1) for row in come)]
     if MAP in columns.values():  # equal rows, of which inputs have no change
-        idle = [tuple(_reversed(value) for value in row) for row in old if row not in gone]
+        idle = [tuple(in_another_order(value) for value in row) for row in old if row not in gone]
     change += [pair for row in idle for pair in ((row, 2), (row, -1), (row, -1))]
     random.shuffle(change)
     return Table(columns, old, change or [(_row(random, columns), 1)])
@@ -57,15 +60,6 @@ def _table(random: Random, columns: dict[str, str]) -> Table:
 
 def _row(random: Random, columns: dict[str, str]) -> tuple[object, ...]:
     return tuple(_value(random, kind) for kind in columns.values())
-
-
-def first_key(column: str) -> str:
-    """An INT that differs for equal maps."""
-    return f"case when map_keys({column})[0] = 'a' then 1 end"
-
-
-def _reversed(value: object) -> object:
-    return dict([*value.items()][::-1]) if isinstance(value, dict) else value
 
 
 def _value(random: Random, kind: str) -> object:
@@ -235,22 +229,9 @@ class Queries:
         fitting = [f"{leaf.alias}.{name}" for leaf in scope for name, each in leaf.columns if each == kind]
         if kind == "int" and self.focus == "maps":
             maps = [f"{leaf.alias}.{name}" for leaf in scope for name, each in leaf.columns if each == MAP]
-            fitting += [self.looked_up(each) for each in maps]
+            fitting += [looked_up(self.random, each) for each in maps]
         empty = {"timestamp": "cast(null as timestamp)", MAP: "map('b', 1, 'a', 2)"}.get(kind, "1")
         return self.random.choice(fitting) if fitting else empty
-
-    def looked_up(self, column: str) -> str:
-        key = self.random.choice("abc")
-        if self.random.random() < 0.1:
-            return first_key(column)
-        return self.random.choice(
-            [
-                f"{column}['{key}']",
-                f"element_at({column}, '{key}')",
-                f"try_element_at({column}, '{key}')",
-                f"cast({column} is null as int)",
-            ]
-        )
 
     def tree(self, depth: int) -> tuple[str, list[Leaf]]:
         if not (self.equalities or self.plain or self.focus == "maps") and self.random.random() < (

@@ -125,3 +125,28 @@ def below(queries: Draws, column: str, source: str, one: str, value: str, negate
             f"exists (select {alias}.c from {rows} group by {alias}.c having count(*) > 1)",
         ]
     )
+
+
+def looked_up(random: Random, column: str) -> str:
+    """An INT of a map, seldom one that differs for equal maps."""
+    key = random.choice("abc")
+    if random.random() < 0.1:
+        return first_key(column)
+    return random.choice(
+        [
+            f"{column}['{key}']",
+            f"element_at({column}, '{key}')",
+            f"try_element_at({column}, '{key}')",
+            f"cast({column} is null as int)",
+        ]
+    )
+
+
+def first_key(column: str) -> str:
+    """An INT that differs for equal maps."""
+    return f"case when map_keys({column})[0] = 'a' then 1 end"
+
+
+def in_another_order(value: object) -> object:
+    """An equal map."""
+    return dict([*value.items()][::-1]) if isinstance(value, dict) else value

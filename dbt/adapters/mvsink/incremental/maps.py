@@ -67,7 +67,7 @@ class Maps:
         aliases = self._items(block)
         if "DISTINCT" in block.more and any(self._shown(block)):
             raise Refused(f"DISTINCT compares rows{_COMPARED}", block.start)
-        for part in (*block.where, *(view.call for view in block.laterals)):
+        for part in (*block.where, *(part for view in block.laterals for part in view.parts)):
             self._part(block, part)
         if "GROUP" in block.more:
             for key in group_keys(block, self.names):
