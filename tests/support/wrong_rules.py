@@ -10,7 +10,6 @@ from dbt.adapters.mvsink.incremental import (
     blocks,
     change_plan,
     keys,
-    maps,
     name_resolution,
     replaced,
     terms,
@@ -319,7 +318,6 @@ def maps_of_relations_only(kinds):
 
 
 BLOCKS = {
-    "maps are like other values": (maps.Maps, "check", lambda right: lambda self, tree: None),
     "a full join by the first column of a merged one": (terms, "_merged_from", first_column_alone),
     "a full join by the first of several columns": (terms, "_first_of", first_of_columns_alone),
     "a derived table of a subquery reads what is, not what was": (Writer, "_leaf_edits", derived_tables_of_subqueries_are_new),
@@ -377,7 +375,6 @@ MUTANTS = {
 }  # fmt: skip
 FOCUS = {
     "LATERAL": "lateral",
-    "maps": "maps",
     "join of sums": "sums",
     "in a set": "set",
     "top rows": "top rows",

@@ -46,7 +46,7 @@ class Process:
                 cwd=cwd or place,
                 stdout=out,
                 stderr=err,
-                env={**os.environ, "DBT_USE_COLORS": "false", **environment},
+                env={**_own_environment(), "DBT_USE_COLORS": "false", **environment},
             )
 
     @property
@@ -92,6 +92,12 @@ def own_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _own_environment() -> dict[str, str]:
+    """This process's variables, without those that PySpark sets where it uses Connect."""
+    connected = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE")
+    return {name: value for name, value in os.environ.items() if name not in connected}
 
 
 def dbt(project: Path, name: str, *arguments: str, cwd: Path | None = None, **environment: str) -> Process:

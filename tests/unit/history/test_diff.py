@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from dbt.adapters.mvsink.history.shard_diff import (
     InvalidKey,
     NothingInCommon,
     ShardComparison,
+    changes_query,
     compare,
 )
 from tests.support.duck_engine import DuckEngine
@@ -97,6 +99,8 @@ def test_which_rows_are_paired(tmp_path, a, b, counts):
     layout = replay.shard(tmp_path, time(0), random.Random(1))[1]
     sides = DiffSide(layout, time(1)), DiffSide(layout, time(2))
     comparison = ShardComparison(*sides, Columns.of(layout.columns, layout.columns), ("h", "id"))
+    copied = replace(comparison, b=replace(sides[1], layout=replace(layout)))  # of the shard, opened again
+    assert changes_query(copied) == changes_query(comparison)
     result = compare(DuckEngine().query, comparison, 0)
     assert (result.only_in_a, result.only_in_b, result.changed, result.repeated_keys) == counts
     assert result.differs == any(counts) and result.sample == ()

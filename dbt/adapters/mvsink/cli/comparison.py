@@ -83,10 +83,7 @@ def compared_sides(
     has in ``manifest``. Without names and with None for the manifest, no rows are paired. It is an
     error if the sides have no column in common, unless ``disjoint`` is true.
     """
-    layouts = [pasts[0].layout(points[0])]
-    same = pasts[1] is pasts[0] and points[1].earlier is points[0].earlier
-    layouts.append(layouts[0] if same else pasts[1].layout(points[1]))
-    a, b = (DiffSide(layout, point.time) for layout, point in zip(layouts, points, strict=True))
+    a, b = _sides(pasts, points)
     owner, key = pasts[1].shard.owner, None
     with refused():
         columns = Columns.matched(a.layout.columns, b.layout.columns)
@@ -126,9 +123,19 @@ def months_of(
     if not dated:
         return None, []
     column = next(iter(dated.values())) if by is None else dated[by.lower()]
-    a, b = (DiffSide(past.layout(point), point.time) for point in points)
+    a, b = _sides((past, past), points)
     comparison = ShardComparison(a, b, columns, tuple(values["key"] or ()))
     return column, by_month(query, comparison, column)
+
+
+def _sides(
+    pasts: tuple[ShardHistory, ShardHistory], points: tuple[Point, Point]
+) -> tuple[DiffSide, DiffSide]:
+    """Both sides, with one layout if they are one generation of one shard."""
+    first = pasts[0].layout(points[0])
+    same = pasts[1] is pasts[0] and points[1].earlier is points[0].earlier
+    second = first if same else pasts[1].layout(points[1])
+    return DiffSide(first, points[0].time), DiffSide(second, points[1].time)
 
 
 def check_month(by: str | None, columns: Sequence[str]) -> None:

@@ -239,7 +239,7 @@ def changes_query(comparison: ShardComparison) -> str:
     """Compared columns, `_mv_error`, and `_mv_diff`: how many more copies B has; never 0."""
     a, b = comparison.a, comparison.b
     columns = [each.column for each in comparison.columns.compared]
-    if a.layout is b.layout:
+    if a.layout == b.layout:  # one shard at one version, of which only the updates in between are read
         early, late = sorted((a.time, b.time))
         updates = as_of.changes_between(a.layout, early + 1, late + 1)
         rows = _signed(updates, comparison.columns.compared, 1 if a.time <= b.time else -1, of_a=True)
