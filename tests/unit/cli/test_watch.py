@@ -110,7 +110,7 @@ def test_it_goes_on_after_errors_and_stops_on_a_signal(shop, dbt, monkeypatch, n
     assert result.exit_code == 0, result.output
     printed = [line.split("Z  ", 1)[1] for line in result.stdout.splitlines()]
     assert printed[0] == "watching orders" and printed[-1] == "stopped"
-    assert printed[1].startswith("dbt failed: no connection; trying again in ")
+    assert printed[1].startswith("dbt failed: MVS-836: no connection; trying again in ")
     assert printed[3] == "  orders failed: division by zero" and printed[4].startswith("  trying again in ")
     assert printed[5].startswith("orders +3 -0  (again, after a failure; ran ") and printed[6].startswith(
         "orders +3 -0  (its interval"
@@ -137,7 +137,7 @@ def test_json_has_a_line_per_round_and_the_rest_is_on_stderr(shop, dbt, monkeypa
         {**dict.fromkeys(model | first["models"][0]), "model": "stg", "unique_id": "model.shop.stg", "status": "success", "error": ""},
     ]  # fmt: skip
     assert second["models"][0]["error"] == "no such file" and second["models"][0]["inserted"] is None
-    assert all(text in result.stderr for text in ("watching orders", "dbt failed: no", "stopped"))
+    assert all(text in result.stderr for text in ("watching orders", "dbt failed: MVS-836: no", "stopped"))
 
 
 def test_until(shop, dbt, monkeypatch):
@@ -234,7 +234,9 @@ def test_what_a_server_says_of_the_inputs(monkeypatch, capsys, answer, places, u
     }
     assert requests == [["select * from `s`.`a`", "select 1", "select * from `s`.`b`", "select 1"]]
     printed = capsys.readouterr().out
-    assert ("cannot determine what a reads, so it runs every interval: no such table" in printed) is failed
+    assert (
+        "cannot determine what a reads, so it runs every interval: MVS-821: no such table" in printed
+    ) is failed
     watch._learn([ran("a")])  # not again at once
     assert len(requests) == 1
 
@@ -252,6 +254,6 @@ def test_a_server_that_does_not_answer(monkeypatch, capsys):
     watch._learn([ran("a"), ran("b")])
     assert known == {f"model.shop.{name}": (ProbedPlaces(untrackable=True), None) for name in "ab"}
     assert (
-        "cannot determine what b reads, so it runs every interval: connection refused"
+        "cannot determine what b reads, so it runs every interval: MVS-836: connection refused"
         in capsys.readouterr().out
     )

@@ -150,7 +150,8 @@ REFUSED = {
     "select 1 + posexplode(xs) as p from a": "line 1: the generator posexplode() in an expression",
     "select k from a order by k limit greatest(1, 2)": "line 1: two parsers read the text differently",
     "select k from a order by k + 1 limit 1": "line 1: LIMIT or OFFSET",
-    "select x.k from b join (select k, v from a order by k limit 1) x on b.k = x.k": "line 1: LIMIT or OFFSET",
+    "select x.k from b join (select k, v from a order by k limit 1) x on b.k = x.k": "line 1: LIMIT over ties cannot be repeated, and decides more than an output value",
+    "select k, first(v) as n from a group by k\nunion select k, v from a\norder by k limit 3": "line 1: first() cannot be repeated, and decides more than an output value",
     "select k as _mv_time from a": "line 1: the name _mv_time: names with _mv_ are reserved",
     "select k from a where ok collate UNICODE = 'x'": "line 1: a collation",
     # types

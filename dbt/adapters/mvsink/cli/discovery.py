@@ -252,8 +252,9 @@ def words(error: BaseException) -> str:
 
 
 def coded(error: BaseException) -> str:
-    """The same, behind the error's code."""
-    return f"{code}: {words(error)}" if (code := code_of(error)) else words(error)
+    """The same, behind the error's code; dbt's text may have one already."""
+    code, text = code_of(error), words(error)
+    return f"{code}: {text}" if code and "MVS-" not in text else text
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ def analyse(
         rewritten = written
         for rule in REWRITINGS:
             rewritten = _rewritten(rewritten, rule, known, allowed)
+        _check_first_rows(rewritten, known, allowed)
         _check_limits(rewritten.tree)
         return rewritten if rewritten is written else replace(rewritten, written=written)
     except Refused as refused:
@@ -282,6 +283,15 @@ def _check_limits(tree: Query, *, unless_ordered: bool = False) -> None:
     for query in every_query(tree):
         if query.limited is not None and not (unless_ordered and query.ordered):
             raise Refused("LIMIT or OFFSET", query.limited.start)
+
+
+def _check_first_rows(analysed: Analysed, columns_of: ColumnsOf, allowed: Collection[str]) -> None:
+    """Refuse a LIMIT of ordered rows for what forbids its rewriting (`top_rows`), if that does."""
+    for each in top_rows(analysed.text, analysed.tree, analysed.names):
+        try:
+            _analysed(spliced(analysed.text, {*each.edits}), columns_of, allowed)
+        except Refused as refused:
+            raise Refused(refused.reason, each.start) from refused
 
 
 def _check_shape(query: Query) -> None:

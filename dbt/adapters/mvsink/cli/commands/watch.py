@@ -30,7 +30,7 @@ from dbt.adapters.mvsink.cli.dbt_runner import (
     ancestors,
     terminated_as_interrupted,
 )
-from dbt.adapters.mvsink.cli.discovery import words
+from dbt.adapters.mvsink.cli.discovery import coded
 from dbt.adapters.mvsink.cli.errors import CodedError, CommandFailed, InvalidValue, NoSuchModel
 from dbt.adapters.mvsink.cli.render import Printer, duration_text, takes_output, time_text
 from dbt.adapters.mvsink.cli.scheduler import Reason, Scheduler, WatchedModel, WatchRound
@@ -106,7 +106,7 @@ class Watch:
             results = self.dbt.run([*self.views, *models], copy.deepcopy(self.manifest))
         except DbtFailed as error:
             self.scheduler.failed(due, clock())
-            self.say(f"dbt failed: {words(error)}; trying again{self._when(due)}")
+            self.say(f"dbt failed: {coded(error)}; trying again{self._when(due)}")
             self._check_spark()
             return
         self.views = [
@@ -152,7 +152,7 @@ class Watch:
                 self._learned(each, inputs, own)
 
     def _unknown(self, ran: RunResult, error: Exception) -> None:
-        self.say(f"  cannot determine what {ran.name} reads, so it runs every interval: {words(error)}")
+        self.say(f"  cannot determine what {ran.name} reads, so it runs every interval: {coded(error)}")
         self._learned(ran, ProbedPlaces(untrackable=True), None)
 
     def _learned(self, ran: RunResult, inputs: ProbedPlaces, own: ProbedPlace | None) -> None:
