@@ -13,6 +13,7 @@ profile's ``storage_options``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ from dbt.adapters.mvsink.shard_sql.properties import owner_of, relation_of
 LOG = "_delta_log"
 THREADS = 8
 TIMEOUT = 2.0  # seconds before a log that cannot be read is given up; a run waits longer
+_CODE = re.compile(r"\bMVS-\d{3}\b")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -254,7 +256,7 @@ def words(error: BaseException) -> str:
 def coded(error: BaseException) -> str:
     """The same, behind the error's code; dbt's text may have one already."""
     code, text = code_of(error), words(error)
-    return f"{code}: {text}" if code and "MVS-" not in text else text
+    return f"{code}: {text}" if code and not _CODE.search(text) else text
 
 
 @dataclass(frozen=True)
